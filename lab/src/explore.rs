@@ -8,9 +8,11 @@
 
 pub mod choice;
 pub mod finding;
+mod forms;
 mod lanes;
 mod meter;
 mod minimise;
+mod moment;
 pub mod oracle;
 mod report;
 mod search;
@@ -19,11 +21,10 @@ mod story;
 pub mod window;
 
 pub use finding::Finding;
-pub use meter::Meter;
 pub use minimise::minimise;
-pub use report::{Report, Row};
+pub use report::{Found, Report, Row};
 pub use search::{Search, search};
-pub use stage::{Mix, Stage, Subject};
+pub use stage::{Kept, Mix, Stage, Subject};
 
 #[cfg(test)]
 mod tests;

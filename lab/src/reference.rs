@@ -9,11 +9,15 @@ use cpu::CpuModel;
 /// In which what is waited for is printed.
 const PATIENCE_MS: u64 = 200;
 
+/// Two processors.
+pub(crate) fn configuration(model: CpuModel) -> Configuration {
+    let topology = Topology::of_cores(2).expect("two processors");
+    Configuration::of(model, topology, 128 << 20)
+}
+
 /// Two processors with it and a guest of two vCPUs, once `word` is on the console.
 pub(crate) fn under_way(model: CpuModel, options: &str, word: &str) -> Machine {
-    let topology = Topology::of_cores(2).expect("two processors");
-    let mut machine =
-        Machine::new(&Configuration::of(model, topology, 128 << 20)).expect("a machine");
+    let mut machine = Machine::new(&configuration(model)).expect("a machine");
     let images = Images {
         kernel: Source { name: "hypervisor", bytes: image::HYPERVISOR },
         initrd: None,

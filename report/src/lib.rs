@@ -18,6 +18,7 @@ pub mod page;
 pub mod plot;
 pub mod prometheus;
 pub mod result;
+pub mod sarif;
 pub mod schema;
 pub mod suite;
 pub mod why;

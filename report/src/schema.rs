@@ -8,7 +8,7 @@ macro_rules! published {
 }
 
 /// Each with its file's name.
-pub const ALL: [(&str, &str); 19] = published!(
+pub const ALL: [(&str, &str); 20] = published!(
     "check-1.json"
     "compare-1.json"
     "enable-1.json"
@@ -20,6 +20,7 @@ pub const ALL: [(&str, &str); 19] = published!(
     "lab-1.json"
     "lab-compare-1.json"
     "lab-evidence-1.json"
+    "lab-explore-1.json"
     "lab-suite-1.json"
     "lake-1.json"
     "lint-1.json"

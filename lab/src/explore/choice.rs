@@ -20,6 +20,7 @@ const SHORTEST: Picoseconds = Picoseconds::from_nanoseconds(50);
 
 /// How delays are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
     /// None: time goes on.

@@ -1,6 +1,7 @@
 //! A finding as a file: what it takes to see it again, bit by bit, and what it was.
 
-use super::oracle::Alarm;
+use super::choice::Strategy;
+use super::oracle::{Alarm, Key, Rule};
 use super::stage::{Mix, Stage};
 use super::window::Seen;
 use anyhow::{Context, ensure};
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// The form of the file.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 /// Bytes of a file at most.
 const MOST_BYTES: u64 = 16 << 20;
 
@@ -27,6 +28,10 @@ pub struct Finding {
     pub release: String,
     /// What ran in the guest.
     pub mix: Mix,
+    /// The number of the window that showed it first.
+    pub window: u64,
+    /// How its decisions were drawn.
+    pub strategy: Strategy,
     /// When the window began, after the workload had run plainly.
     pub begins: Picoseconds,
     /// The hash of all that had happened by then.
@@ -67,6 +72,11 @@ impl Finding {
         Ok(finding)
     }
 
+    /// What it is found by again: the name of its file.
+    pub fn cause(&self) -> String {
+        cause(&self.alarm.key())
+    }
+
     /// The file's text.
     pub fn to_json(&self) -> anyhow::Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
@@ -94,6 +104,20 @@ impl Finding {
     pub fn repeat(&self, stage: &mut Stage) -> Repeated {
         let seen = stage.window(Source::Plan(self.decisions.clone()));
         Repeated { is_same: hash(seen.hash) == self.after, seen }
+    }
+}
+
+/// A name for what is found by a key, the same in every run: the rule, and the way of the vector or
+/// a number for what the kernel said.
+pub(super) fn cause((rule, way, text): &Key) -> String {
+    match rule {
+        Rule::Console => {
+            let mixed = text.bytes().fold(0xCBF2_9CE4_8422_2325u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+            });
+            format!("{}-{:08x}", rule.name(), mixed as u32)
+        }
+        _ => format!("{}-{}", rule.name(), way.word()),
     }
 }
 

@@ -1,34 +1,30 @@
 //! What the search has spent of this machine's processors: unlike time, that does not depend on
 //! what else runs there.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::time::{Duration, Instant};
+use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
 
-/// Of the calling thread, nanoseconds first. [LINUX "Documentation/scheduler/sched-stats.rst"]
-const PLACE: &str = "/proc/thread-self/schedstat";
-
-/// Counts from when it was opened.
-pub struct Meter {
-    /// None where the kernel does not tell.
-    file: Option<File>,
-    began: Instant,
+/// What the calling thread has spent so far.
+pub(super) fn spent() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::from_secs(seconds) + Duration::from_nanos(time.tv_nsec.unsigned_abs())
 }
 
-impl Meter {
-    /// For this thread; before the process is shut in.
-    pub fn open() -> Self {
-        Self { file: File::open(PLACE).ok(), began: Instant::now() }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// What the thread has spent, or, where that is not told, the time since.
-    pub fn spent(&self) -> Duration {
-        self.told().map_or_else(|| self.began.elapsed(), Duration::from_nanos)
-    }
-
-    fn told(&self) -> Option<u64> {
-        let mut text = [0; 64];
-        let length = self.file.as_ref()?.read_at(&mut text, 0).ok()?;
-        std::str::from_utf8(&text[..length]).ok()?.split_whitespace().next()?.parse().ok()
+    #[test]
+    fn what_another_thread_computes_is_not_counted() {
+        let compute = || (0..20_000_000u64).fold(1u64, |sum, one| std::hint::black_box(sum ^ one));
+        let before = spent();
+        let other = std::thread::spawn(move || {
+            compute();
+            spent()
+        });
+        let other = other.join().expect("a thread that ends");
+        let own = spent() - before;
+        assert!(own < other, "{own:?} here, {other:?} there");
     }
 }

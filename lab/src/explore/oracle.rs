@@ -17,6 +17,7 @@ pub const LOOK: Picoseconds = Picoseconds::from_nanoseconds(100_000);
 
 /// Which rule was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
     /// A vCPU that halted has an interrupt that it would take, and nobody wakes it: its processor
@@ -31,6 +32,19 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// In the order of their values.
+    pub const ALL: [Self; 4] = [Self::Asleep, Self::NotTaken, Self::SaidToRun, Self::Console];
+
+    /// For names.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Asleep => "asleep",
+            Self::NotTaken => "not-taken",
+            Self::SaidToRun => "said-to-run",
+            Self::Console => "console",
+        }
+    }
+
     /// For readers.
     pub const fn title(self) -> &'static str {
         match self {
@@ -59,6 +73,17 @@ pub enum Way {
 }
 
 impl Way {
+    /// For names.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Software => "software",
+            Self::Physical => "physical",
+            Self::Logical => "logical",
+            Self::Shorthand => "shorthand",
+            Self::Device => "device",
+        }
+    }
+
     /// For readers.
     pub const fn name(self) -> &'static str {
         match self {

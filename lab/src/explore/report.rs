@@ -1,90 +1,217 @@
-//! What came of a search, for readers.
+//! What came of a search, as data: docs/schema/lab-explore-1.json.
 
 use super::choice::Strategy;
-use super::finding::Finding;
-use super::oracle::Key;
-use arch::time::Picoseconds;
+use super::finding::{Finding, cause, hash};
+use super::moment::{Moment, Window};
+use super::oracle::Rule;
+use super::search::Search;
+use super::stage::Stage;
+use super::window::{LENGTH, TAIL};
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::time::Duration;
 
+/// What came of a search.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Report {
+    /// [`Self::SCHEMA`].
+    pub schema: u32,
+    /// Of the program.
+    pub version: String,
+    /// Of the host's kernel.
+    pub release: String,
+    /// The options that say which host it is.
+    pub words: Vec<String>,
+    /// Where all numbers came from.
+    pub seed: u64,
+    /// Which of how many parts of the search this is.
+    pub shard: (u64, u64),
+    /// What the search took of this machine's processors, with the way to moments and reductions;
+    /// not the boot.
+    #[serde(rename = "cpu_seconds", serialize_with = "seconds")]
+    #[cfg_attr(test, schemars(with = "f64"))]
+    pub spent: Duration,
+    /// By strategy.
+    #[serde(rename = "strategies")]
+    pub rows: Vec<Row>,
+    /// Each window, in the order of their numbers.
+    pub windows: Vec<WindowRow>,
+    /// Each cause once, by name.
+    pub findings: Vec<Found>,
+}
+
 /// What one strategy did.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Row {
     /// Which.
     pub strategy: Strategy,
     /// How many windows it ran.
     pub windows: u64,
     /// Their virtual time.
-    pub time: Picoseconds,
+    pub virtual_milliseconds: u64,
     /// What they took of this machine's processors.
+    #[serde(rename = "cpu_seconds", serialize_with = "seconds")]
+    #[cfg_attr(test, schemars(with = "f64"))]
     pub spent: Duration,
     /// How often a processor was held up.
     pub holds: u64,
-    /// What it saw, with what it had spent by then.
-    pub first: BTreeMap<Key, Duration>,
+    /// What it saw, by name.
+    pub causes: BTreeMap<String, First>,
 }
 
-/// What came of a search.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// Of the host's kernel.
-    pub release: String,
-    /// By strategy.
-    pub rows: Vec<Row>,
-    /// Moments from which windows began.
-    pub moments: u64,
-    /// Each cause once.
-    pub findings: Vec<Finding>,
+/// When a strategy saw a cause first.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct First {
+    /// In which of its windows, from 1.
+    pub windows: u64,
+    /// What it had spent by then.
+    #[serde(rename = "cpu_seconds", serialize_with = "seconds")]
+    #[cfg_attr(test, schemars(with = "f64"))]
+    pub spent: Duration,
+}
+
+/// A window.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WindowRow {
+    /// Its number in the whole search.
+    pub window: u64,
+    /// How its decisions were drawn.
+    pub strategy: Strategy,
+    /// Of all that had happened by its end.
+    pub hash: String,
+    /// How often a processor was held up.
+    pub holds: u64,
+    /// What was seen, by name.
+    pub causes: Vec<String>,
+    /// What it took of this machine's processors.
+    #[serde(rename = "cpu_seconds", serialize_with = "seconds")]
+    #[cfg_attr(test, schemars(with = "f64"))]
+    pub spent: Duration,
+}
+
+/// A finding; all of it is in its file.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Found {
+    /// Its name: that of its file, without `.json`.
+    pub cause: String,
+    /// The rule that was broken.
+    pub rule: Rule,
+    /// The window that showed it first.
+    pub window: u64,
+    /// How the decisions of that were drawn.
+    pub strategy: Strategy,
+    /// So many decisions that had.
+    pub drawn: usize,
+    /// Those that it needs, in words.
+    pub decisions: Vec<String>,
+    /// It told in a few lines.
+    pub story: Vec<String>,
+    /// What the two processors did meanwhile.
+    pub lanes: Vec<String>,
+}
+
+fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_secs_f64())
 }
 
 impl Report {
-    pub(super) fn new(release: &str) -> Self {
-        let row = |strategy| Row {
+    /// Version of this form.
+    pub const SCHEMA: u32 = 1;
+
+    pub(super) fn new(stage: &Stage, search: &Search) -> Self {
+        Self {
+            schema: Self::SCHEMA,
+            version: env!("CARGO_PKG_VERSION").into(),
+            release: stage.release.clone(),
+            words: search.words.clone(),
+            seed: search.seed,
+            shard: search.shard,
+            spent: Duration::ZERO,
+            rows: Strategy::ALL.map(Row::new).to_vec(),
+            windows: Vec::new(),
+            findings: Vec::new(),
+        }
+    }
+
+    /// Takes in what came of a moment, behind all that stand before it.
+    pub(super) fn take(&mut self, moment: &Moment) {
+        for window in &moment.windows {
+            self.rows[window.strategy as usize].take(window);
+            self.windows.push(WindowRow::of(window));
+        }
+    }
+
+    /// Whether no finding of an earlier window shows the same.
+    pub(super) fn is_first(&self, finding: &Finding) -> bool {
+        let cause = finding.cause();
+        let known = self.findings.iter().find(|known| known.cause == cause);
+        known.is_none_or(|known| finding.window < known.window)
+    }
+
+    pub(super) fn keep(&mut self, finding: Finding) {
+        let found = Found {
+            cause: finding.cause(),
+            rule: finding.alarm.rule,
+            window: finding.window,
+            strategy: finding.strategy,
+            drawn: finding.drawn,
+            decisions: finding.decisions.iter().map(ToString::to_string).collect(),
+            story: finding.story,
+            lanes: finding.lanes,
+        };
+        self.findings.retain(|known| known.cause != found.cause);
+        self.findings.push(found);
+        self.findings.sort_by(|one, other| one.cause.cmp(&other.cause));
+    }
+
+    /// For programs.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+}
+
+impl Row {
+    fn new(strategy: Strategy) -> Self {
+        Self {
             strategy,
             windows: 0,
-            time: Picoseconds::ZERO,
+            virtual_milliseconds: 0,
             spent: Duration::ZERO,
             holds: 0,
-            first: BTreeMap::new(),
-        };
-        let rows = Strategy::ALL.map(row).to_vec();
-        Self { release: release.into(), rows, moments: 0, findings: Vec::new() }
+            causes: BTreeMap::new(),
+        }
     }
 
-    pub(super) fn row(&mut self, strategy: Strategy) -> &mut Row {
-        &mut self.rows[strategy as usize]
+    fn take(&mut self, window: &Window) {
+        const MILLISECOND: u64 = 1_000_000_000;
+        self.windows += 1;
+        self.virtual_milliseconds += (LENGTH.0 + TAIL.0) / MILLISECOND;
+        self.spent += window.spent;
+        self.holds += window.holds;
+        for key in &window.alarms {
+            let first = First { windows: self.windows, spent: self.spent };
+            self.causes.entry(cause(key)).or_insert(first);
+        }
     }
+}
 
-    /// For a terminal.
-    pub fn to_text(&self) -> String {
-        let mut text = format!("{}: {} findings\n\n", self.release, self.findings.len());
-        text +=
-            "           windows  virtual ms    CPU s  a CPU s  held     causes seen, after CPU s\n";
-        for row in &self.rows {
-            let spent = row.spent.as_secs_f64();
-            let rate = row.windows as f64 / spent.max(0.001);
-            let first: Vec<_> =
-                row.first.values().map(|after| format!("{:.1}", after.as_secs_f64())).collect();
-            let _ = writeln!(
-                text,
-                "{:<10} {:>7}  {:>10.0}  {:>7.1}  {:>7.1}  {:<7}  {} ({})",
-                row.strategy.name(),
-                row.windows,
-                row.time.0 as f64 / 1e9,
-                spent,
-                rate,
-                row.holds,
-                row.first.len(),
-                first.join(", ")
-            );
+impl WindowRow {
+    fn of(window: &Window) -> Self {
+        let mut causes: Vec<String> = window.alarms.iter().map(cause).collect();
+        causes.sort();
+        causes.dedup();
+        Self {
+            window: window.number,
+            strategy: window.strategy,
+            hash: hash(window.hash),
+            holds: window.holds,
+            causes,
+            spent: window.spent,
         }
-        for (number, finding) in self.findings.iter().enumerate() {
-            let _ = writeln!(text, "\n{}. {}", number + 1, finding.story.join("\n   "));
-            for row in &finding.lanes {
-                let _ = writeln!(text, "   {row}");
-            }
-        }
-        text
     }
 }

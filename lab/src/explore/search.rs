@@ -1,131 +1,162 @@
-//! The search: windows from moments of a plain run, one strategy after the other.
+//! The search: windows from moments of a plain run, on as many machines at once as there are jobs.
+//!
+//! What a moment gives follows from its number alone. So a search of a number of windows has the
+//! same rows whatever the jobs, and its parts together the rows of the whole.
 
-use super::choice::Strategy;
-use super::finding::{Finding, SCHEMA, hash};
-use super::lanes;
-use super::meter::Meter;
-use super::minimise::minimise;
-use super::oracle::{Alarm, Key};
-use super::report::{Report, Row};
-use super::stage::{Mix, Stage};
-use super::story;
-use super::window::{LENGTH, TAIL};
+use super::finding::Finding;
+use super::meter;
+use super::moment::{Moment, WINDOWS, Work};
+use super::oracle::Key;
+use super::report::Report;
+use super::stage::{Kept, Mix, Stage};
 use crate::watch::Watch;
-use arch::time::Picoseconds;
-use board::perturb::Source;
-use std::collections::BTreeSet;
+use anyhow::{Context, ensure};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-/// Between two moments from which windows begin.
-const STRIDE: Picoseconds = Picoseconds::from_nanoseconds(3_100_000);
-/// Windows of one moment: of each kind how many.
-const SHARES: [(Strategy, u64); 3] =
-    [(Strategy::Plain, 1), (Strategy::Directed, 6), (Strategy::Random, 2)];
+/// Between two looks whether the user wants an end.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// What to search, and for how long.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// Time of this machine.
-    pub budget: Duration,
+    /// Time of this machine; none has no end.
+    pub budget: Option<Duration>,
+    /// Windows of the whole search, of which this may be a part; none has no end.
+    pub windows: Option<u64>,
     /// Where all numbers come from.
     pub seed: u64,
     /// One of so many parts of the same windows.
     pub shard: (u64, u64),
+    /// Machines at once.
+    pub jobs: usize,
     /// The options that say which host it is, for findings.
     pub words: Vec<String>,
     /// What runs in the guest, likewise.
     pub mix: Mix,
 }
 
-/// Searches; `found` is given each finding as soon as it is reduced.
+/// What the jobs share.
+struct Shared<'a> {
+    search: &'a Search,
+    /// The next moment of this part that nobody has begun.
+    next: AtomicU64,
+    /// By cause: the first window that is known to show it.
+    known: Mutex<BTreeMap<Key, u64>>,
+    ends: Option<Instant>,
+    stop: AtomicBool,
+}
+
+/// Searches; `found` is given each finding as soon as it is reduced, and once more if an earlier
+/// window turns out to show the same.
 pub fn search(
-    stage: &mut Stage,
+    stage: Stage,
     search: &Search,
-    meter: &Meter,
     watch: &mut Watch<'_>,
     mut found: impl FnMut(&Finding) -> anyhow::Result<()>,
 ) -> anyhow::Result<Report> {
-    let began = Instant::now();
-    let mut report = Report::new(&stage.release);
-    let mut known = BTreeSet::new();
-    let mut moment = 0u64;
-    while began.elapsed() < search.budget {
-        watch.check()?;
-        let all = SHARES.iter().flat_map(|(strategy, count)| (0..*count).map(|_| *strategy));
-        for (place, strategy) in all.enumerate() {
-            let number = moment * windows_of_a_moment() + place as u64;
-            if number % search.shard.1 != search.shard.0 && strategy != Strategy::Plain {
-                continue;
+    let mut report = Report::new(&stage, search);
+    let others = search.jobs.saturating_sub(1);
+    let kept = (others > 0).then(|| stage.keep()).transpose()?;
+    let shared = Shared {
+        search,
+        next: AtomicU64::new(0),
+        known: Mutex::default(),
+        ends: search.budget.and_then(|budget| Instant::now().checked_add(budget)),
+        stop: AtomicBool::new(false),
+    };
+    let (sender, moments) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let mut begun = Vec::new();
+        let (all, own) = (&shared, sender.clone());
+        begun.push(Builder::new().spawn_scoped(scope, move || all.job(stage, &own)));
+        for _ in 0..others {
+            let (all, kept, own) = (&shared, kept.as_ref(), sender.clone());
+            begun.push(Builder::new().spawn_scoped(scope, move || all.another(kept, &own)));
+        }
+        drop(sender);
+        let collected = collect(&moments, &mut report, &mut found, watch);
+        // Each job ends with its window.
+        shared.stop.store(true, Ordering::Relaxed);
+        collected?;
+        for job in begun {
+            let ended = job.context("no thread for a machine")?.join();
+            let spent = ended.ok().context("a machine's thread ended early")??;
+            report.spent += spent;
+        }
+        Ok(report)
+    })
+}
+
+fn collect(
+    moments: &mpsc::Receiver<Moment>,
+    report: &mut Report,
+    found: &mut impl FnMut(&Finding) -> anyhow::Result<()>,
+    watch: &mut Watch<'_>,
+) -> anyhow::Result<()> {
+    // Of moments that were done before earlier ones; there are fewer than jobs.
+    let mut early = BTreeMap::new();
+    let mut next = report.shard.0;
+    loop {
+        match moments.recv_timeout(LOOK) {
+            Ok(moment) => {
+                for finding in &moment.findings {
+                    if report.is_first(finding) {
+                        found(finding)?;
+                        report.keep(finding.clone());
+                    }
+                }
+                early.insert(moment.number, moment);
+                while let Some(moment) = early.remove(&next) {
+                    report.take(&moment);
+                    next += report.shard.1;
+                }
+                let (windows, findings) = (report.windows.len(), report.findings.len());
+                watch.line(&format!("{windows} windows, {findings} findings"));
             }
-            if began.elapsed() >= search.budget {
+            Err(RecvTimeoutError::Timeout) => watch.tick()?,
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    early.into_values().for_each(|moment| report.take(&moment));
+    Ok(())
+}
+
+impl Shared<'_> {
+    /// A job on a machine of its own.
+    fn another(&self, kept: Option<&Kept>, sender: &Sender<Moment>) -> anyhow::Result<Duration> {
+        let stage = kept.context("no machine was kept")?.stage()?;
+        self.job(stage, sender)
+    }
+
+    /// One moment after the other, each begun by nobody else; what that took.
+    fn job(&self, mut stage: Stage, sender: &Sender<Moment>) -> anyhow::Result<Duration> {
+        let work = Work { search: self.search, known: &self.known, is_over: &|| self.is_over() };
+        let first = stage.now();
+        while !self.is_over() {
+            let turn = self.next.fetch_add(1, Ordering::Relaxed);
+            let (index, count) = self.search.shard;
+            let Some(number) = turn.checked_mul(count).and_then(|all| all.checked_add(index))
+            else {
+                break;
+            };
+            let begins = number.saturating_mul(WINDOWS);
+            ensure!(begins < u64::MAX / 2, "there are no more windows");
+            if self.search.windows.is_some_and(|windows| begins >= windows) {
                 break;
             }
-            let seed = search.seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            let started = meter.spent();
-            let seen = stage.window(strategy.source(seed));
-            let row = report.row(strategy);
-            row.windows += 1;
-            row.time.0 += LENGTH.0 + TAIL.0;
-            row.spent += meter.spent().saturating_sub(started);
-            row.holds += seen.holds.len() as u64;
-            for alarm in &seen.alarms {
-                row.see(alarm.key());
-            }
-            for alarm in seen.alarms.iter().filter(|alarm| known.insert(alarm.key())) {
-                watch.stage("reducing a finding");
-                let finding = reduce(stage, search, alarm, &seen.decisions());
-                found(&finding)?;
-                report.findings.push(finding);
-                watch.stage("exploring");
+            if sender.send(work.moment(&mut stage, first, number)).is_err() {
+                break;
             }
         }
-        let windows: u64 = report.rows.iter().map(|row| row.windows).sum();
-        watch.line(&format!("{windows} windows, {} findings", report.findings.len()));
-        moment += 1;
-        stage.advance(STRIDE);
+        Ok(meter::spent())
     }
-    report.moments = moment;
-    Ok(report)
-}
 
-fn windows_of_a_moment() -> u64 {
-    SHARES.iter().map(|(_, count)| count).sum()
-}
-
-/// A finding of what a window at this moment showed.
-fn reduce(
-    stage: &mut Stage,
-    search: &Search,
-    alarm: &Alarm,
-    decisions: &[board::perturb::Decision],
-) -> Finding {
-    let key: Key = alarm.key();
-    let (kept, seen, _) = minimise(stage, &key, decisions);
-    // The reduction keeps to the cause; should it have run out of windows, all of it is kept.
-    let alarm = seen.alarm(&key).unwrap_or(alarm).clone();
-    let (seen, records) = stage.record(Source::Plan(kept.clone()));
-    let lanes = lanes::draw(&alarm, &records);
-    let story = story::tell(&alarm, &seen, &records, &stage.symbols);
-    Finding {
-        schema: SCHEMA,
-        version: env!("CARGO_PKG_VERSION").into(),
-        words: search.words.clone(),
-        release: stage.release.clone(),
-        mix: search.mix.clone(),
-        begins: stage.now(),
-        before: hash(stage.hash()),
-        drawn: decisions.len(),
-        decisions: kept,
-        alarm,
-        after: hash(seen.hash),
-        story,
-        lanes,
-    }
-}
-
-impl Row {
-    fn see(&mut self, key: Key) {
-        let spent = self.spent;
-        self.first.entry(key).or_insert(spent);
+    fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.ends.is_some_and(|ends| Instant::now() >= ends)
     }
 }

@@ -8,7 +8,7 @@ use crate::watch::Watch;
 use arch::time::Picoseconds;
 use bench::Configuration;
 use board::perturb::Source;
-use board::{Machine, Mark};
+use board::{Configuration as Board, Machine, Mark};
 use serde::{Deserialize, Serialize};
 use trace::Record;
 use trace::symbol::Symbols;
@@ -38,6 +38,8 @@ pub struct Subject<'a> {
 
 /// A machine at the beginning of a window.
 pub struct Stage {
+    /// What the machine was made of.
+    board: Board,
     machine: Machine,
     oracle: Oracle,
     mark: Option<(Mark, Oracle)>,
@@ -66,22 +68,36 @@ impl Stage {
             options: format!("tests=mix apic={} seed={}", mix.apic, mix.seed),
             word: BEGINS,
         };
+        let board = subject.ground.host.configuration()?;
         let begun = subject.ground.begin(&guest, before_guests, watch)?;
         let mut names = Symbols::default();
         names.extend(symbols(&begun.symbols).map(|(address, name, _)| (address, name.to_owned())));
-        Ok(Self { symbols: names, ..Self::of(begun.machine, &begun.release) })
+        Ok(Self { symbols: names, ..Self::of(begun.machine, board, &begun.release) })
     }
 
-    /// A machine on which guests run.
-    pub fn of(mut machine: Machine, release: &str) -> Self {
+    /// A machine on which guests run, and what it was made of.
+    pub fn of(mut machine: Machine, board: Board, release: &str) -> Self {
         machine.state.wiring.recorder.records = Some(Vec::new());
         Self {
+            board,
             machine,
             oracle: Oracle::default(),
             mark: None,
             symbols: Symbols::default(),
             release: release.into(),
         }
+    }
+
+    /// Keeps it as it is, before any time has passed on it.
+    pub fn keep(&self) -> anyhow::Result<Kept> {
+        let mut snapshot = Vec::new();
+        self.machine.save("memory", &mut snapshot, self.board.digest())?;
+        Ok(Kept {
+            board: self.board.clone(),
+            snapshot,
+            symbols: self.symbols.clone(),
+            release: self.release.clone(),
+        })
     }
 
     /// Lets time pass plainly: the alarms of that. Windows begin somewhere else afterwards.
@@ -130,5 +146,22 @@ impl Stage {
     /// The hash of all that has happened.
     pub fn hash(&self) -> u64 {
         self.machine.state.wiring.recorder.hash.value()
+    }
+}
+
+/// A stage in memory, from which others are made.
+pub struct Kept {
+    board: Board,
+    snapshot: Vec<u8>,
+    symbols: Symbols,
+    release: String,
+}
+
+impl Kept {
+    /// Another stage that goes on from there.
+    pub fn stage(&self) -> anyhow::Result<Stage> {
+        let machine = Machine::restore(&self.board, "memory", self.snapshot.as_slice())?;
+        let stage = Stage::of(machine, self.board.clone(), &self.release);
+        Ok(Stage { symbols: self.symbols.clone(), ..stage })
     }
 }

@@ -3,19 +3,73 @@
 use super::choice::Strategy;
 use super::minimise::minimise;
 use super::oracle::Rule;
-use super::stage::Stage;
+use super::report::Report;
+use super::search::{Search, search};
+use super::stage::{Mix, Stage};
 use crate::reference;
+use crate::watch::{Told, Watch};
 use arch::time::Picoseconds;
 use board::perturb;
 use cpu::CpuModel;
+use serde_json::{Value, json};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// Two vCPUs, the second of which halts most of the time, under way.
 fn stage(erratum: &str) -> Stage {
     let mut model = CpuModel::named("zen2").expect("a model that comes with the machine");
     model.choose(&format!("erratum-1235={erratum}")).expect("a variant");
     let options = "avic=on vcpus=2 guest.tests=mix guest.apic=xapic guest.seed=3";
-    let machine = reference::under_way(model, options, "\"record\":\"mix\"");
-    Stage::of(machine, "the reference hypervisor")
+    let machine = reference::under_way(model.clone(), options, "\"record\":\"mix\"");
+    Stage::of(machine, reference::configuration(model), "the reference hypervisor")
+}
+
+fn plan(windows: u64, jobs: usize, shard: (u64, u64)) -> Search {
+    let mix = Mix { apic: "xapic".into(), vcpus: 2, seed: 3 };
+    let (budget, windows, words) = (None, Some(windows), Vec::new());
+    Search { budget, windows, seed: 1, shard, jobs, words, mix }
+}
+
+/// What comes of a search, without what it took.
+fn outcome(stage: Stage, plan: &Search) -> Value {
+    let stop = AtomicBool::new(false);
+    let mut ignore = |_: Told<'_>| {};
+    let mut watch = Watch::new(&stop, Duration::MAX, &mut ignore);
+    let report = search(stage, plan, &mut watch, |_| Ok(())).expect("a search that ends");
+    let mut value = serde_json::to_value(report).expect("plain JSON");
+    schema::assert_follows(&value, &schema::published("lab-explore-1.json"), "a report");
+    take_out_times(&mut value);
+    value
+}
+
+fn take_out_times(value: &mut Value) {
+    if let Some(members) = value.as_object_mut() {
+        members.remove("cpu_seconds");
+        members.values_mut().for_each(take_out_times);
+    }
+    if let Some(elements) = value.as_array_mut() {
+        elements.iter_mut().for_each(take_out_times);
+    }
+}
+
+#[test]
+fn a_search_has_the_same_rows_whatever_its_jobs_and_its_parts_those_of_the_whole() {
+    let (windows, whole) = (40, (0, 1));
+    let alone = outcome(stage("on"), &plan(windows, 1, whole));
+    assert_eq!(alone["windows"].as_array().map(Vec::len), Some(40));
+    assert_ne!(alone["findings"], json!([]), "a part that loses wake-ups");
+    assert_eq!(outcome(stage("on"), &plan(windows, 2, whole)), alone, "two jobs");
+    let parts = [0, 1].map(|part| outcome(stage("on"), &plan(windows, 1, (part, 2))));
+    let mut rows: Vec<Value> =
+        parts.iter().flat_map(|part| part["windows"].as_array().cloned().unwrap()).collect();
+    rows.sort_by_key(|row| row["window"].as_u64());
+    assert_eq!(Value::from(rows), alone["windows"], "two parts");
+}
+
+#[test]
+fn the_published_schema_is_that_of_the_report() {
+    let schema = schema::of::<Report>("avicenna lab explore --format json", Report::SCHEMA);
+    schema::assert_published("lab-explore-1.json", &schema);
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Diagnostics as SARIF 2.1.0 (OASIS, "Static Analysis Results Interchange Format"), for code
-//! scanning.
+//! Diagnostics as SARIF.
 
 use super::Judged;
+use crate::sarif::{log, uri};
 use rules::finding::{Answer, Position, Severity};
 use rules::lint::{Diagnostic, rules as catalogue};
 use rules::position::Lines;
@@ -32,23 +32,7 @@ pub fn sarif(judged: &[Judged]) -> Value {
             }))
         })
         .collect();
-    json!({
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{
-            "tool": { "driver": {
-                "name": "avicenna lint",
-                "semanticVersion": env!("CARGO_PKG_VERSION"),
-                "rules": rules,
-            }},
-            "columnKind": "unicodeCodePoints",
-            "invocations": [{
-                "executionSuccessful": unread.is_empty(),
-                "toolExecutionNotifications": unread,
-            }],
-            "results": results,
-        }],
-    })
+    log("avicenna lint", rules, results, unread)
 }
 
 fn level(severity: Severity) -> &'static str {
@@ -110,16 +94,4 @@ fn region(position: Position, lines: &Lines<'_>) -> Value {
         "byteOffset": position.start,
         "byteLength": position.end - position.start,
     })
-}
-
-/// A path as a relative reference: what a URI reserves is escaped.
-fn uri(path: &str) -> String {
-    path.bytes()
-        .map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' | b'~' => {
-                char::from(byte).to_string()
-            }
-            _ => format!("%{byte:02X}"),
-        })
-        .collect()
 }

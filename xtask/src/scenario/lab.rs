@@ -3,6 +3,7 @@
 
 mod command;
 mod device;
+mod explore;
 mod session;
 mod suite;
 mod terminal;
@@ -18,7 +19,7 @@ use std::fs;
 
 pub(super) static SCENARIO: Scenario = Scenario {
     name: "lab",
-    summary: "lab run, exec, suite and shell: verdicts, exit statuses, messages",
+    summary: "lab run, exec, suite, explore and shell: verdicts, exit statuses, messages",
     options: &[],
     run: prove,
     is_test: true,
@@ -38,6 +39,7 @@ fn prove(stage: &Stage<'_>, checks: &mut Checks) -> Result<(), Stop> {
     command::check(&lab, checks)?;
     terminal::check(&lab, checks);
     suite::check(&lab, checks)?;
+    explore::check(&lab, checks);
     watch::check(&lab, checks);
     checks.succeed("a module of another kernel", names_a_foreign_module(&lab, &kernel));
     fs::remove_dir_all(&lab.work)?;

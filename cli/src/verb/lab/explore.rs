@@ -9,7 +9,7 @@ use crate::terminal;
 use anyhow::Context;
 use change::{Like, Output};
 use clap::{Args, FromArgMatches};
-use lab::explore::{Finding, Meter, Mix, Report, Search, Stage, Subject, minimise, search};
+use lab::explore::{Finding, Mix, Report, Search, Stage, Subject, minimise, search};
 use lab::ground::Ground;
 use lab::watch::{Told, Watch};
 use std::io::Write;
@@ -51,9 +51,16 @@ struct Options {
     /// vCPUs of the guest, each on a processor of its own
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=64))]
     guest_cpus: u16,
-    /// How long to search, in this machine's time: 30s, 5min, 2h
-    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = parse_time)]
-    budget: Duration,
+    /// How long to search, in this machine's time: 30s, 5min, 2h [default: 5min, or with --windows
+    /// no limit]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    budget: Option<Duration>,
+    /// Windows of the whole search: unlike time, so many give the same on every machine
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    windows: Option<u64>,
+    /// Emulated hosts at once, a thread and the host's memory each; what is found is the same
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: u16,
     /// Where all numbers of the search come from
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -63,7 +70,26 @@ struct Options {
     /// Folder for findings, a file each
     #[arg(long, short, value_name = "FOLDER", default_value = "findings")]
     output: PathBuf,
+    /// How to print what came of it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
 }
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    Markdown,
+    Junit,
+    Sarif,
+}
+
+/// How long to search without a limit of another kind.
+const USUAL_BUDGET: Duration = Duration::from_secs(300);
+/// Options that say how long and in how many parts to search, and where results go, not which host
+/// it is.
+const OF_THE_SEARCH: [&str; 6] =
+    ["--budget", "--windows", "--jobs", "--shard", "--output", "--format"];
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.action {
@@ -73,10 +99,27 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The words behind `explore`, for findings.
+/// The words behind `explore` that say which host and guest it is, for findings.
 fn words() -> Vec<String> {
     let own = std::env::args_os().skip_while(|word| word != "explore").skip(1);
-    own.map(|word| word.to_string_lossy().into_owned()).collect()
+    words_of_host(own.map(|word| word.to_string_lossy().into_owned()))
+}
+
+fn words_of_host(words: impl Iterator<Item = String>) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut words = words;
+    while let Some(word) = words.next() {
+        let (name, value) = word.split_once('=').map_or((&*word, None), |(a, b)| (a, Some(b)));
+        let is_short = word.starts_with("-o");
+        let is_left_out = is_short || OF_THE_SEARCH.contains(&name);
+        let is_followed = if is_short { word == "-o" } else { value.is_none() };
+        match is_left_out {
+            true if is_followed => drop(words.next()),
+            true => {}
+            false => kept.push(word),
+        }
+    }
+    kept
 }
 
 impl Options {
@@ -125,30 +168,44 @@ fn explore(options: &Options) -> anyhow::Result<ExitCode> {
     let mut watch = Watch::new(&INTERRUPT, Duration::MAX, &mut tell);
     std::fs::create_dir_all(&options.output)
         .with_context(|| format!("cannot make the folder {}", options.output.display()))?;
-    let meter = Meter::open();
     let mut sandbox = Sandbox::default();
     sandbox.keeps(options.output.clone());
-    let mut stage = options.stage(&mut watch, sandbox)?;
+    let stage = options.stage(&mut watch, sandbox)?;
     watch.stage("exploring");
+    let usual = options.windows.is_none().then_some(USUAL_BUDGET);
     let plan = Search {
-        budget: options.budget,
+        budget: options.budget.or(usual),
+        windows: options.windows,
         seed: options.seed,
         shard: options.shard,
+        jobs: options.jobs.into(),
         words: words(),
         mix: options.mix(),
     };
-    let mut number = 0;
-    let report = search(&mut stage, &plan, &meter, &mut watch, |finding| {
-        number += 1;
-        keep(finding, &options.output, number)
-    })?;
+    let report = search(stage, &plan, &mut watch, |finding| keep(finding, &options.output))?;
     stages.close();
-    terminal::print(&report.to_text());
+    print(&report, options.format)?;
     Ok(status(&report))
 }
 
-fn keep(finding: &Finding, folder: &Path, number: usize) -> anyhow::Result<()> {
-    let path = folder.join(format!("finding-{number}.json"));
+fn print(report: &Report, format: Format) -> anyhow::Result<()> {
+    let text = match format {
+        Format::Text => {
+            terminal::print(&report.to_text(terminal::columns()));
+            return Ok(());
+        }
+        Format::Json => report.to_json()?,
+        Format::Markdown => report.to_markdown(),
+        Format::Junit => report.to_junit(),
+        Format::Sarif => serde_json::to_string_pretty(&report.to_sarif())? + "\n",
+    };
+    terminal::program(text.as_bytes());
+    Ok(())
+}
+
+/// In a file that is named by its cause: one that an earlier window shows takes its place.
+fn keep(finding: &Finding, folder: &Path) -> anyhow::Result<()> {
+    let path = folder.join(finding.cause() + ".json");
     let mut output = Output::to(&path)?;
     output.write_all(finding.to_json()?.as_bytes())?;
     output.finish(Like::Umask)?;
@@ -224,6 +281,13 @@ fn parse_shard(text: &str) -> Result<(u64, u64), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_finding_has_the_words_that_say_which_host_it_is_and_no_others() {
+        let words = "--cpu zen4 --jobs 2 --windows=9 -o x -oy --kernel debian-12 --format json";
+        let kept = words_of_host(words.split(' ').map(str::to_owned));
+        assert_eq!(kept.join(" "), "--cpu zen4 --kernel debian-12");
+    }
 
     #[test]
     fn times_and_parts_are_refused_with_what_would_do() {

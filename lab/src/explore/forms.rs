@@ -1,0 +1,187 @@
+//! A report in the forms that people and CI systems read.
+
+use super::oracle::Rule;
+use super::report::{Found, Report};
+use report::grid::{Grid, Value};
+use report::suite::{Tested, junit};
+use serde_json::{Value as Json, json};
+
+impl Report {
+    /// For a terminal.
+    pub fn to_text(&self, columns: usize) -> String {
+        let mut text = self.head() + "\n\n" + &self.grid().to_text_within(columns);
+        for (found, number) in self.findings.iter().zip(1..) {
+            text += &format!("\n{number}. {} ({}.json)\n", found.story.join("\n   "), found.cause);
+            found.lanes.iter().for_each(|row| text += &format!("   {row}\n"));
+        }
+        text
+    }
+
+    /// For a mailing list or a ticket.
+    pub fn to_markdown(&self) -> String {
+        let mut text = format!("{}\n\n{}", self.head(), self.grid().to_markdown());
+        for found in &self.findings {
+            let told = report::grid::marked_down(&found.story.join("; "));
+            text += &format!("\n### {}\n\n{told}\n\n", found.cause);
+            found.lanes.iter().for_each(|row| text += &format!("    {row}\n"));
+        }
+        text
+    }
+
+    /// For CI systems: a test of each rule, which fails with what breaks it.
+    pub fn to_junit(&self) -> String {
+        let share = 1.0 / Rule::ALL.len() as f64;
+        let tested = Rule::ALL.map(|rule| {
+            let own: Vec<&Found> = self.of(rule).collect();
+            Tested {
+                name: format!("{} ({})", rule.name(), self.release),
+                failure: own.first().map(|found| found.story.join("; ")),
+                skipped: None,
+                seconds: self.spent.mul_f64(share).as_secs_f64(),
+                output: own.iter().map(|found| told(found)).collect(),
+            }
+        });
+        junit("explore", &tested)
+    }
+
+    /// For code scanning.
+    pub fn to_sarif(&self) -> Json {
+        let rules = Rule::ALL.map(|rule| {
+            json!({
+                "id": rule.name(),
+                "shortDescription": { "text": format!("{}.", rule.title()) },
+                "defaultConfiguration": { "level": "error" },
+            })
+        });
+        let results = self.findings.iter().map(|found| {
+            json!({
+                "ruleId": found.rule.name(),
+                "ruleIndex": found.rule as usize,
+                "level": "error",
+                "message": { "text": format!("{}: {}", self.release, found.story.join("; ")) },
+                "partialFingerprints": { "cause/v1": found.cause },
+                "locations": [{ "physicalLocation": {
+                    "artifactLocation": { "uri": report::sarif::uri(&file(found)) },
+                    "region": { "startLine": 1 },
+                }}],
+            })
+        });
+        report::sarif::log("avicenna lab explore", rules.to_vec(), results.collect(), Vec::new())
+    }
+
+    fn of(&self, rule: Rule) -> impl Iterator<Item = &Found> {
+        self.findings.iter().filter(move |found| found.rule == rule)
+    }
+
+    fn head(&self) -> String {
+        let findings = match self.findings.len() {
+            1 => "1 finding".to_owned(),
+            count => format!("{count} findings"),
+        };
+        let windows: u64 = self.rows.iter().map(|row| row.windows).sum();
+        format!(
+            "{}: {findings} in {windows} windows; {:.0} CPU s in all",
+            self.release,
+            self.spent.as_secs_f64()
+        )
+    }
+
+    fn grid(&self) -> Grid {
+        let columns = ["strategy", "windows", "virtual_ms", "CPU_s", "held", "causes_seen_after"];
+        let mut grid = Grid::new("By strategy", &columns);
+        for row in &self.rows {
+            let seen = |(cause, first): (&String, &super::report::First)| {
+                let spent = first.spent.as_secs_f64();
+                format!("{cause}: window {}, {spent:.1} CPU s", first.windows)
+            };
+            let seen: Vec<String> = row.causes.iter().map(seen).collect();
+            grid.rows.push(vec![
+                Value::text(row.strategy.name()),
+                Value::Count(row.windows),
+                Value::Count(row.virtual_milliseconds),
+                Value::Number(row.spent.as_secs_f64(), 1),
+                Value::Count(row.holds),
+                Value::text(seen.join("; ")),
+            ]);
+        }
+        grid
+    }
+}
+
+/// Where its file is by default, from the folder in which the search began.
+fn file(found: &Found) -> String {
+    format!("findings/{}.json", found.cause)
+}
+
+fn told(found: &Found) -> String {
+    let (story, lanes) = (found.story.join("\n"), found.lanes.join("\n"));
+    format!("{story}\n{lanes}\navicenna lab explore replay {}\n", file(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explore::choice::Strategy;
+    use std::time::Duration;
+
+    fn report(findings: Vec<Found>) -> Report {
+        Report {
+            schema: Report::SCHEMA,
+            version: "0".into(),
+            release: "6.1.0".into(),
+            words: Vec::new(),
+            seed: 1,
+            shard: (0, 1),
+            spent: Duration::from_secs(8),
+            rows: Vec::new(),
+            windows: Vec::new(),
+            findings,
+        }
+    }
+
+    fn found() -> Found {
+        Found {
+            cause: "said-to-run-logical".into(),
+            rule: Rule::SaidToRun,
+            window: 7,
+            strategy: Strategy::Random,
+            drawn: 9,
+            decisions: vec!["CPU 1 held 5 ns, 0 ns after its halt no. 3".into()],
+            story: vec!["a vCPU <sleeps>".into(), "needs | nothing".into()],
+            lanes: vec!["ns CPU 1".into()],
+        }
+    }
+
+    #[test]
+    fn the_rule_that_was_broken_is_the_test_that_fails_and_no_other() {
+        for (findings, failures) in [(Vec::new(), 0), (vec![found()], 1)] {
+            let xml = report(findings).to_junit();
+            let counts = format!("tests=\"4\" failures=\"{failures}\" skipped=\"0\"");
+            assert!(xml.contains(&counts), "{xml}");
+            let failing = xml.split("<testcase").filter(|case| case.contains("<failure"));
+            let names: Vec<_> = failing.filter_map(|case| case.split('"').nth(3)).collect();
+            assert_eq!(names, vec!["said-to-run (6.1.0)"; failures]);
+        }
+    }
+
+    #[test]
+    fn a_result_for_code_scanning_names_its_rule_its_cause_and_its_file() {
+        let log = report(vec![found()]).to_sarif();
+        let run = &log["runs"][0];
+        let result = &run["results"][0];
+        let index = result["ruleIndex"].as_u64().unwrap() as usize;
+        let rule = &run["tool"]["driver"]["rules"][index];
+        assert_eq!((&rule["id"], &result["ruleId"]), (&json!("said-to-run"), &rule["id"]));
+        assert_eq!(result["partialFingerprints"]["cause/v1"], "said-to-run-logical");
+        let place = &result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
+        assert_eq!(place, "findings/said-to-run-logical.json");
+        assert_eq!(report(Vec::new()).to_sarif()["runs"][0]["results"], json!([]));
+    }
+
+    #[test]
+    fn in_markdown_words_mean_themselves_and_lanes_keep_their_columns() {
+        let text = report(vec![found()]).to_markdown();
+        assert!(text.contains("\na vCPU &lt;sleeps>; needs \\| nothing\n"), "{text}");
+        assert!(text.contains("\n    ns CPU 1\n"), "{text}");
+    }
+}

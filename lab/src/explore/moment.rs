@@ -1,0 +1,142 @@
+//! A moment of the plain run, and the windows that begin there.
+
+use super::choice::Strategy;
+use super::finding::{Finding, SCHEMA, hash};
+use super::lanes;
+use super::meter;
+use super::minimise::minimise;
+use super::oracle::{Alarm, Key};
+use super::search::Search;
+use super::stage::Stage;
+use super::story;
+use super::window::Seen;
+use arch::time::Picoseconds;
+use board::perturb::{Decision, Source};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Between two moments from which windows begin.
+const STRIDE: Picoseconds = Picoseconds::from_nanoseconds(3_100_000);
+/// Windows of one moment: of each kind how many.
+const SHARES: [(Strategy, u64); 3] =
+    [(Strategy::Plain, 1), (Strategy::Directed, 6), (Strategy::Random, 2)];
+/// All of them.
+pub(super) const WINDOWS: u64 = SHARES[0].1 + SHARES[1].1 + SHARES[2].1;
+
+/// What came of it.
+pub(super) struct Moment {
+    pub number: u64,
+    /// In the order of their numbers.
+    pub windows: Vec<Window>,
+    /// Causes that no earlier window was known to show.
+    pub findings: Vec<Finding>,
+}
+
+/// What came of a window.
+pub(super) struct Window {
+    pub number: u64,
+    pub strategy: Strategy,
+    /// Of all that had happened by its end.
+    pub hash: u64,
+    pub holds: u64,
+    pub alarms: Vec<Key>,
+    /// What it took of this machine's processors.
+    pub spent: Duration,
+}
+
+/// What is done at every moment.
+pub(super) struct Work<'a> {
+    pub search: &'a Search,
+    /// By cause: the first window that is known to show it.
+    pub known: &'a Mutex<BTreeMap<Key, u64>>,
+    /// Whether the search is to end.
+    pub is_over: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Work<'_> {
+    /// Brings a stage to a moment of the run that it came from, and runs its windows.
+    pub fn moment(&self, stage: &mut Stage, first: Picoseconds, number: u64) -> Moment {
+        let begins = Picoseconds(first.0.saturating_add(number.saturating_mul(STRIDE.0)));
+        let mut moment = Moment { number, windows: Vec::new(), findings: Vec::new() };
+        while stage.now() < begins {
+            if (self.is_over)() {
+                return moment;
+            }
+            let step = stage.now().saturating_add(STRIDE).min(begins);
+            stage.advance_to(step);
+        }
+        let all = SHARES.iter().flat_map(|(strategy, count)| (0..*count).map(|_| *strategy));
+        for (number, strategy) in (number * WINDOWS..).zip(all) {
+            if (self.is_over)() || self.search.windows.is_some_and(|most| number >= most) {
+                break;
+            }
+            self.window(stage, (number, strategy), &mut moment);
+        }
+        moment
+    }
+
+    fn window(&self, stage: &mut Stage, (number, strategy): (u64, Strategy), moment: &mut Moment) {
+        let seed = self.search.seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let started = meter::spent();
+        let seen = stage.window(strategy.source(seed));
+        let spent = meter::spent().saturating_sub(started);
+        for alarm in seen.alarms.iter().filter(|alarm| self.is_first(alarm.key(), number)) {
+            let finding = self.reduce(stage, alarm, &seen, (number, strategy));
+            moment.findings.push(finding);
+        }
+        moment.windows.push(Window {
+            number,
+            strategy,
+            hash: seen.hash,
+            holds: seen.holds.len() as u64,
+            alarms: seen.alarms.iter().map(Alarm::key).collect(),
+            spent,
+        });
+    }
+
+    /// Whether no earlier window shows a cause, as far as is known; this one is known from now on.
+    fn is_first(&self, key: Key, number: u64) -> bool {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = known.get(&key).is_none_or(|earlier| number < *earlier);
+        if is_first {
+            known.insert(key, number);
+        }
+        is_first
+    }
+
+    /// A finding of what a window at this moment showed.
+    fn reduce(
+        &self,
+        stage: &mut Stage,
+        alarm: &Alarm,
+        seen: &Seen,
+        (window, strategy): (u64, Strategy),
+    ) -> Finding {
+        let key: Key = alarm.key();
+        let decisions: Vec<Decision> = seen.decisions();
+        let (kept, seen, _) = minimise(stage, &key, &decisions);
+        // The reduction keeps to the cause; should it have run out of windows, all of it is kept.
+        let alarm = seen.alarm(&key).unwrap_or(alarm).clone();
+        let (seen, records) = stage.record(Source::Plan(kept.clone()));
+        let lanes = lanes::draw(&alarm, &records);
+        let story = story::tell(&alarm, &seen, &records, &stage.symbols);
+        Finding {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION").into(),
+            words: self.search.words.clone(),
+            release: stage.release.clone(),
+            mix: self.search.mix.clone(),
+            window,
+            strategy,
+            begins: stage.now(),
+            before: hash(stage.hash()),
+            drawn: decisions.len(),
+            decisions: kept,
+            alarm,
+            after: hash(seen.hash),
+            story,
+            lanes,
+        }
+    }
+}

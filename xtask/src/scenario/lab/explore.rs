@@ -1,0 +1,57 @@
+//! `lab explore` on a distribution's kernel: a fault of its that is known is found, by as many jobs
+//! as there are, and repeats.
+
+use super::super::check::Checks;
+use super::session::Lab;
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::path::Path;
+
+/// KVM of Linux 6.1 finds the wrong vCPU for the second target of a logical destination.
+const KNOWN: &str = "asleep-logical";
+
+pub(super) fn check(lab: &Lab<'_>, checks: &mut Checks) {
+    let folder = lab.work.join("findings");
+    let what = "explore finds what two jobs find, and that KVM of Linux 6.1 loses a wake-up";
+    checks.succeed(what, finds_the_known(lab, &folder));
+    let what = "explore: the finding repeats to the last record";
+    checks.succeed(what, repeats(lab, &folder));
+}
+
+fn finds_the_known(lab: &Lab<'_>, folder: &Path) -> Result<()> {
+    let one = search(lab, folder, "1")?;
+    let found = one["findings"].as_array().context("no findings")?;
+    ensure!(found.iter().any(|found| found["cause"] == KNOWN), "{found:?}");
+    let two = search(lab, folder, "2")?;
+    ensure!(one == two, "two jobs: {two} and not {one}");
+    Ok(())
+}
+
+fn search(lab: &Lab<'_>, folder: &Path, jobs: &str) -> Result<Value> {
+    let folder = folder.display().to_string();
+    let words = ["explore", "--kernel", &lab.kernel, "--windows", "39", "--format", "json"];
+    let said = lab.said(&[&words[..], &["--jobs", jobs, "-o", &folder]].concat())?;
+    ensure!(said.status == Some(1), "status {:?}: {}", said.status, said.errors);
+    let mut report = serde_json::from_str(&said.output).context("no report")?;
+    take_out_times(&mut report);
+    Ok(report)
+}
+
+fn repeats(lab: &Lab<'_>, folder: &Path) -> Result<()> {
+    let file = folder.join(format!("{KNOWN}.json")).display().to_string();
+    let said = lab.said(&["explore", "replay", &file])?;
+    ensure!(said.status == Some(0), "status {:?}: {}{}", said.status, said.output, said.errors);
+    ensure!(said.output.contains("the same to the last record"), "{}", said.output);
+    Ok(())
+}
+
+/// What a search took of this machine's processors is another each time.
+fn take_out_times(value: &mut Value) {
+    if let Some(members) = value.as_object_mut() {
+        members.remove("cpu_seconds");
+        members.values_mut().for_each(take_out_times);
+    }
+    if let Some(elements) = value.as_array_mut() {
+        elements.iter_mut().for_each(take_out_times);
+    }
+}
