@@ -124,6 +124,9 @@ pub struct Comparison {
     pub breakdown: Vec<Breakdown>,
     /// Warnings of the host's kernel, and virtual machines that did not end as they should.
     pub troubles: Vec<String>,
+    /// Those of them that are interrupts which did not come.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
 }
 
 /// A typical interrupt of an arm.
@@ -235,8 +238,10 @@ fn comparison(name: &str, observed: &[Observed], release: &str, choice: Choice) 
     let in_between = between.iter().filter_map(|arm| arm.exits_per_ipi.as_ref());
     let unmet = exits_per_ipi.iter().chain(in_between).filter(|one| !one.is_as_expected());
     let unmet = unmet.map(ExitsPerIpi::sentence);
-    let faults = found.0.iter().flat_map(|one| &one.faults);
-    let unmet: Vec<String> = unmet.chain(faults.map(|fault| format!("{name}, {fault}"))).collect();
+    let named = |fault: &String| format!("{name}, {fault}");
+    let faults = found.0.iter().flat_map(|one| &one.faults).map(named);
+    let lost: Vec<String> = found.0.iter().flat_map(|one| &one.lost).map(named).collect();
+    let unmet: Vec<String> = unmet.chain(faults).chain(lost.clone()).collect();
     Comparison {
         name: name.into(),
         hardware: off.or(on).or(mine.clone().next()).map_or("", |one| hardware(one.step.arm.isa())),
@@ -262,6 +267,7 @@ fn comparison(name: &str, observed: &[Observed], release: &str, choice: Choice) 
         parameter: on.and_then(|one| Some(one.result.parameters.last()?.value.clone())),
         breakdown: Vec::new(),
         troubles: once(unmet.into_iter().chain(mine.flat_map(troubles))),
+        lost,
     }
 }
 
@@ -384,11 +390,18 @@ fn once(texts: impl Iterator<Item = String>) -> Vec<String> {
     all
 }
 
+/// Whether its guest waited for an interrupt in vain.
+fn has_lost(one: &Observed) -> bool {
+    workload::found::record(&one.result.console, "lost").is_some()
+}
+
 /// What would make a reader doubt the numbers.
 fn troubles(one: &Observed) -> Vec<String> {
     let label = &one.step.arm.label;
     let ended = match &one.result.outcome {
         Outcome::DebugExit(0) | Outcome::PowerOff => None,
+        // Its benchmark ends so, and what was lost is told.
+        Outcome::DebugExit(1) if has_lost(one) => None,
         Outcome::TimeLimit => Some(format!(
             "the virtual machine did not end within {} s ({label}); --limit allows more",
             one.step.limit

@@ -156,8 +156,13 @@ pub fn run(plan: &Plan<'_>, watch: &mut Watch<'_>) -> anyhow::Result<LabResult> 
     };
     let costs = plan.host.costs()?.provenance();
     let workload = plan.workload.title();
-    let mut verdict =
-        verdict::of(plan.experiment, &workload, &comparisons, plan.instead.as_deref());
+    let mut verdict = verdict::of(
+        plan.experiment,
+        &workload,
+        &comparisons,
+        plan.instead.as_deref(),
+        plan.expectations,
+    );
     verdict.expect(plan.expectations.iter().flat_map(|one| one.failures(&comparisons)).collect());
     Ok(LabResult {
         schema: LabResult::SCHEMA,

@@ -5,6 +5,7 @@ pub mod expect;
 
 use crate::comparison::{Comparison, Measure};
 use crate::plan::Experiment;
+use crate::verdict::expect::Expectation;
 use report::grid::grouped;
 use serde::Serialize;
 
@@ -33,6 +34,9 @@ pub struct Verdict {
     pub is_active: Option<bool>,
     /// Whether software and machine counted the same exits; None where only one of them counted.
     pub counts_agree: Option<bool>,
+    /// How many interrupts did not come, where an expectation is about them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<usize>,
     /// What is not as it was expected.
     pub unexpected: Vec<String>,
     /// The part of the sentence that is bad news.
@@ -95,12 +99,14 @@ impl Change {
     }
 }
 
-/// `instead` says which kernel was meant, and why another took its place.
+/// `instead` says which kernel was meant, and why another took its place. Interrupts that do not
+/// come are a reason to doubt a run unless its expectations are about them.
 pub fn of(
     experiment: &Experiment,
     workload: &str,
     comparisons: &[Comparison],
     instead: Option<&str>,
+    expectations: &[Expectation],
 ) -> Verdict {
     let feature = experiment.name();
     let inhibited = experiment.inhibited_name();
@@ -108,31 +114,43 @@ pub fn of(
     let agreement = || comparisons.iter().flat_map(|one| one.agreement.iter().chain(between(one)));
     let counts_agree =
         agreement().next().map(|_| agreement().all(|one| one.differences.is_empty()));
-    let troubles: Vec<&String> = comparisons.iter().flat_map(|one| &one.troubles).collect();
+    let is_about_losses = expectations.iter().any(Expectation::is_about_losses);
+    let doubts = comparisons.iter().flat_map(|one| {
+        one.troubles.iter().filter(move |text| !is_about_losses || !one.lost.contains(text))
+    });
+    let troubles: Vec<&String> = doubts.collect();
+    let lost = comparisons.iter().flat_map(|one| &one.lost).filter(|_| is_about_losses);
+    let lost: Vec<&str> = lost.map(String::as_str).collect();
     let mut parts = Vec::new();
     parts.extend(instead.map(str::to_owned));
+    if !lost.is_empty() {
+        parts.push(format!("LOST: {}", lost.join("; ")));
+    }
     parts.extend(troubles.first().map(|first| format!("NOT TO BE TRUSTED: {first}")));
     if counts_agree == Some(false) {
         parts.push("NOT TO BE TRUSTED: software and machine counted different exits".into());
     }
-    let inhibits = comparisons.iter().filter_map(inhibition);
-    let inhibit = inhibits.max_by(|a, b| a.share.total_cmp(&b.share));
-    let is_inhibited = inhibit.as_ref().is_some_and(|one| one.share > NEVER);
-    parts.extend(inhibit.as_ref().filter(|_| is_inhibited).map(|one| one.sentence(inhibited)));
-    let worse = worse(comparisons);
+    let activity = Activity::of(comparisons);
+    let is_inhibited = activity.is_inhibited();
+    parts.extend(activity.sentence(inhibited));
     // Without the feature on either side, differences are chance.
-    let is_without = inhibit.as_ref().is_some_and(|one| one.share > ALWAYS);
+    let with = comparisons.iter().filter(|one| !is_without(one));
+    let with: Vec<&Comparison> = with.collect();
+    let worse = worse(&with);
+    let is_without = with.is_empty() && !comparisons.is_empty();
     if is_without {
         parts.push("both sides ran without it".into());
     } else if !worse.is_empty() {
         parts.push(worse_sentence(&worse, &feature));
     }
     let bad_news = parts.clone();
+    let lost = is_about_losses.then_some(lost.len());
+    parts.extend(none_lost(lost).map(str::to_owned));
     parts.extend(said(comparisons));
     let exits: Vec<Change> = comparisons.iter().filter_map(exits).collect();
     parts.extend(exits_sentence(experiment, workload, comparisons, &exits));
-    parts.extend(better_sentence(comparisons).filter(|_| !is_without));
-    if inhibit.is_some() && !is_inhibited {
+    parts.extend(better_sentence(&with));
+    if activity.is_known() && !is_inhibited {
         parts.push(format!("{inhibited} was active all the time"));
     }
     if counts_agree == Some(true) {
@@ -144,12 +162,18 @@ pub fn of(
         is_sound: troubles.is_empty() && counts_agree != Some(false),
         worse,
         exits,
-        is_active: inhibit.is_some().then_some(!is_inhibited),
+        is_active: activity.is_known().then_some(!is_inhibited),
         counts_agree,
+        lost,
         unexpected: Vec::new(),
         bad_news,
         counted_by: agreement().next().map_or("", |one| one.counted_by),
     }
+}
+
+/// Said where that is what was asked.
+pub(crate) fn none_lost(lost: Option<usize>) -> Option<&'static str> {
+    (lost == Some(0)).then_some("no interrupt was lost")
 }
 
 /// What the workload says of its own findings, off and on.
@@ -163,6 +187,41 @@ fn said(comparisons: &[Comparison]) -> Option<String> {
         (!values.is_empty()).then(|| format!("{name}{}", values.join(" -> ")))
     });
     Some(format!("{}: {}", first.what, each.collect::<Vec<_>>().join(", ")))
+}
+
+/// Whether KVM kept virtual machines from the feature, each by itself.
+struct Activity<'a>(Vec<(&'a Comparison, Inhibition)>);
+
+impl<'a> Activity<'a> {
+    fn of(comparisons: &'a [Comparison]) -> Self {
+        Self(comparisons.iter().filter_map(|one| Some((one, inhibition(one)?))).collect())
+    }
+
+    fn is_known(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    fn is_inhibited(&self) -> bool {
+        self.0.iter().any(|(_, one)| one.share > NEVER)
+    }
+
+    /// The one that was kept from it longest, and which were not.
+    fn sentence(&self, feature: &str) -> Option<String> {
+        let longest = self.0.iter().max_by(|a, b| a.1.share.total_cmp(&b.1.share));
+        let (place, worst) = longest.filter(|(_, one)| one.share > NEVER)?;
+        let active = self.0.iter().filter(|(_, one)| one.share <= NEVER);
+        let active: Vec<&str> = active.map(|(one, _)| one.name.as_str()).collect();
+        if active.is_empty() {
+            return Some(worst.sentence(feature, None));
+        }
+        let rest = format!("in {} it was active all the time", active.join(", "));
+        Some(format!("{}; {rest}", worst.sentence(feature, Some(&place.name))))
+    }
+}
+
+/// Whether KVM kept a virtual machine from the feature all the time.
+fn is_without(comparison: &Comparison) -> bool {
+    inhibition(comparison).is_some_and(|one| one.share > ALWAYS)
 }
 
 /// How long a virtual machine was kept from the feature.
@@ -188,7 +247,8 @@ pub(crate) fn inhibition(comparison: &Comparison) -> Option<Inhibition> {
 }
 
 impl Inhibition {
-    pub(crate) fn sentence(&self, feature: &str) -> String {
+    /// `place` says which virtual machine, where there are others.
+    pub(crate) fn sentence(&self, feature: &str, place: Option<&str>) -> String {
         // What lasted no time beside the longest is not a reason for the share.
         let longest = self.reasons.first().map_or(0.0, |(_, seconds)| *seconds);
         let lasting = self.reasons.iter().filter(|(_, time)| *time >= longest * NEVER / 100.0);
@@ -201,7 +261,8 @@ impl Inhibition {
         };
         let advice = names.iter().find_map(|name| advice(name));
         let advice = advice.map_or(String::new(), |advice| format!(": {advice}"));
-        format!("{feature} was inhibited {time}{by}{advice}")
+        let place = place.map_or(String::new(), |place| format!("in {place} "));
+        format!("{feature} was inhibited {place}{time}{by}{advice}")
     }
 }
 
@@ -226,16 +287,16 @@ fn cause(comparison: &Comparison, measure: &str) -> Option<String> {
 }
 
 /// Sorted, the worst first.
-fn worse(comparisons: &[Comparison]) -> Vec<Change> {
-    let measures = comparisons.iter().flat_map(|one| one.measures.iter().map(move |m| (one, m)));
+fn worse(comparisons: &[&Comparison]) -> Vec<Change> {
+    let comparisons = || comparisons.iter().copied();
+    let measures = comparisons().flat_map(|one| one.measures.iter().map(move |m| (one, m)));
     let mut worse: Vec<(f64, Change)> = measures
         .filter_map(|(one, measure)| {
             let worsening = measure.worsening().filter(|by| *by > SAME)?;
             Some((worsening, Change::of_measure(one, measure)?))
         })
         .chain(
-            comparisons
-                .iter()
+            comparisons()
                 .filter(|one| works_more(one))
                 .filter_map(exits)
                 .filter(|one| one.percent > SAME)
@@ -321,7 +382,7 @@ fn steps(comparison: &Comparison) -> String {
 }
 
 /// How many of the guest's measures got better, and by how much.
-fn better_sentence(comparisons: &[Comparison]) -> Option<String> {
+fn better_sentence(comparisons: &[&Comparison]) -> Option<String> {
     let measures = || comparisons.iter().flat_map(|one| &one.measures);
     let all: Vec<f64> = measures().filter_map(Measure::worsening).collect();
     let mut better: Vec<f64> = all.iter().filter(|by| **by < -SAME).map(|by| -by).collect();
@@ -371,7 +432,7 @@ mod tests {
     }
 
     fn text(comparison: Comparison) -> String {
-        of(&Experiment::default(), "timer", &[comparison], None).text
+        of(&Experiment::default(), "timer", &[comparison], None, &[]).text
     }
 
     #[test]
@@ -412,9 +473,33 @@ mod tests {
     #[test]
     fn what_cannot_be_trusted_says_so_first() {
         let troubled = Comparison { troubles: vec!["broken".into()], ..comparison(10, 1, &[]) };
-        let verdict = of(&Experiment::default(), "ipi", &[troubled], Some("no KVM here"));
+        let verdict = of(&Experiment::default(), "ipi", &[troubled], Some("no KVM here"), &[]);
         assert!(!verdict.is_sound);
         assert!(verdict.text.starts_with("no KVM here; NOT TO BE TRUSTED: broken"), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_lost_interrupt_is_a_doubt_unless_it_is_what_was_asked_for() {
+        let text = "x2APIC, on: a wake-up was lost";
+        let loses = || Comparison {
+            troubles: vec![text.into()],
+            lost: vec![text.into()],
+            ..comparison(10, 1, &[])
+        };
+        let asked: Expectation = "lost >= 0".parse().expect("an expectation");
+        let asked = std::slice::from_ref(&asked);
+        let verdict =
+            |one: Comparison, asked| of(&Experiment::default(), "wake", &[one], None, asked);
+        let doubted = verdict(loses(), &[]);
+        assert!(!doubted.is_sound && doubted.text.starts_with("NOT TO BE TRUSTED: x2APIC, on"));
+        let told = verdict(loses(), asked);
+        assert!(told.is_sound && told.lost == Some(1), "{told:?}");
+        assert!(told.text.starts_with("LOST: x2APIC, on: a wake-up was lost"), "{told:?}");
+        let mut other = loses();
+        other.troubles.push("the kernel warned".into());
+        assert!(!verdict(other, asked).is_sound, "what else is wrong is still a doubt");
+        let none = verdict(comparison(10, 1, &[]), asked);
+        assert!(none.text.contains("no interrupt was lost") && none.lost == Some(0), "{none:?}");
     }
 
     #[test]
@@ -434,6 +519,22 @@ mod tests {
     }
 
     #[test]
+    fn an_inhibit_of_one_guest_hides_no_change_of_another() {
+        let late = [("late", "cycles", 1000.0, 1100.0)];
+        let named = |name: &str, inhibited| Comparison {
+            name: name.into(),
+            inhibited: Some((1.0, inhibited)),
+            ..comparison(1000, 100, &late)
+        };
+        let both = [named("xAPIC", 1.0), named("x2APIC", 0.0)];
+        let got = of(&Experiment::default(), "ipi", &both, None, &[]).text;
+        let start = "AVIC was inhibited in xAPIC all the time; in x2APIC it was active all the time; \
+                     WORSE with AVIC: x2APIC late +10.0 %";
+        assert!(got.starts_with(start), "{got}");
+        assert!(!got.contains("xAPIC late"), "{got}");
+    }
+
+    #[test]
     fn an_inhibit_is_told_with_what_to_change() {
         for (share, reason, sentence) in [
             (100.0, "PIT_REINJ", "AVIC was inhibited all the time by PIT_REINJ: leave out --pit"),
@@ -442,8 +543,8 @@ mod tests {
         ] {
             let reasons = vec![(reason.into(), 1.0), ("BRIEF".into(), 0.0001)];
             let inhibition = Inhibition { share, reasons };
-            assert!(!inhibition.sentence("AVIC").contains("BRIEF"), "{share} {reason}");
-            assert!(inhibition.sentence("AVIC").starts_with(sentence), "{share} {reason}");
+            assert!(!inhibition.sentence("AVIC", None).contains("BRIEF"), "{share} {reason}");
+            assert!(inhibition.sentence("AVIC", None).starts_with(sentence), "{share} {reason}");
         }
     }
 }

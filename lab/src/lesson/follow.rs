@@ -1,5 +1,8 @@
 //! The machine, taken forward an instruction at a time.
 
+mod device;
+mod inhibit;
+
 use super::extent::{Begun, Extent, vcpu_of};
 use super::kind::Kind;
 use super::route::{Entry, Route};
@@ -8,7 +11,6 @@ use super::words::{self, Words};
 use super::{Doing, Lesson, Step};
 use crate::watch::{Halt, Watch};
 use arch::identity::{CpuIndex, Vector};
-use arch::msi::MessageSignalled;
 use arch::time::Picoseconds;
 use board::{Limits, Machine};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,15 +20,6 @@ use trace::{Event, Record, VirtualCpu};
 
 /// One that has not begun by then, or not ended, is not waited for.
 const MOST_TIME: Picoseconds = Picoseconds::from_milliseconds(20);
-/// An inhibit is sought in windows of so much, half of which is what the next begins with: its
-/// cause comes before what shows it.
-const WINDOW: Picoseconds = Picoseconds::from_nanoseconds(200_000);
-/// Its cause comes before what shows it by less than this.
-const CAUSE: Picoseconds = Picoseconds::from_nanoseconds(25_000);
-/// One that has not come by then is not waited for.
-const MOST_WINDOWS: usize = 1000;
-/// By which a VMM asks KVM for something.
-const REQUESTS: [&str; 2] = ["kvm_vcpu_ioctl", "kvm_vm_ioctl"];
 /// Instructions between two looks whether the user wants an end.
 const LOOKS: u64 = 4096;
 /// Steps of one interrupt at most.
@@ -104,32 +97,6 @@ impl Follower {
         for record in self.take() {
             self.learn(&record);
         }
-    }
-
-    /// Goes on until shortly before KVM inhibits, and learns who runs where; whether it does.
-    pub fn seek_inhibit(&mut self, watch: &mut Watch<'_>) -> Result<bool, Halt> {
-        for _ in 0..MOST_WINDOWS {
-            watch.check()?;
-            let mark = self.machine.mark();
-            self.advance_by(WINDOW);
-            let records = self.take();
-            let is_inhibit =
-                |record: &&Record| matches!(record.event, Event::VirtualApic { is_on: false, .. });
-            let shows = records.iter().find(is_inhibit).map(|record| record.at);
-            records.iter().filter(|_| shows.is_some()).for_each(|record| self.learn(record));
-            self.machine.return_to(&mark);
-            self.machine.forget_mark();
-            if let Some(shows) = shows {
-                let before = shows.0.saturating_sub(CAUSE.0 + self.machine.state.now.0);
-                self.advance_by(Picoseconds(before));
-                self.take();
-                self.last.clear();
-                self.changes();
-                return Ok(true);
-            }
-            self.advance(Picoseconds(WINDOW.0 / 2));
-        }
-        Ok(false)
     }
 
     fn advance_by(&mut self, time: Picoseconds) {
@@ -233,87 +200,6 @@ impl Follower {
         self.learn(record);
     }
 
-    /// Whether a device or the IOMMU does it, whose records stand on the first processor's track.
-    fn is_of_board(&self, record: &Record) -> bool {
-        let has_device = self.extent.kind().function().is_some();
-        match record.event {
-            Event::MessageSignalled { .. } | Event::GuestLogged { .. } => true,
-            Event::Posted { .. } => has_device,
-            Event::Doorbell { .. } => self.is_posting,
-            _ => false,
-        }
-    }
-
-    fn take_in_of_board(&mut self, record: &Record) {
-        self.extent.begin(record, None);
-        let is_of_function = self.extent.kind().begins(record, None);
-        self.is_posting = match record.event {
-            Event::Posted { .. } => true,
-            Event::Doorbell { .. } | Event::GuestLogged { .. } => false,
-            _ => self.is_posting,
-        };
-        // Other devices' messages say nothing about this one.
-        let is_message = matches!(record.event, Event::MessageSignalled { .. });
-        if !self.extent.has(None) || is_message && !is_of_function {
-            return;
-        }
-        let who = if is_message { "device" } else { "IOMMU" };
-        self.tell_as(who.into(), None, record);
-        if let Event::MessageSignalled { requester, address, data } = record.event {
-            let message = MessageSignalled { address, data };
-            if let Some(route) = Route::of(&self.machine, requester, message) {
-                self.tell_route(route, record.at);
-            }
-        }
-    }
-
-    /// What the IOMMU finds for a message.
-    fn tell_route(&mut self, route: Route, at: Picoseconds) {
-        let entry = route.read(&self.machine);
-        let mut details = vec![route.describe(&entry)];
-        let text = match entry.is_posted {
-            true => "remaps it: the entry leads to a vCPU, so it is to be posted",
-            false => "remaps it: the entry leads to a processor of the host",
-        };
-        let descriptor = self.vcpus.values().filter(|_| entry.is_posted);
-        details.extend(descriptor.filter_map(|one| one.shared.descriptor()));
-        let step = Step {
-            at_ps: 0,
-            who: "IOMMU".into(),
-            doing: Doing::Hardware,
-            text: text.into(),
-            details,
-            rule: entry.rule,
-            functions: Vec::new(),
-            makes: None,
-        };
-        self.push(None, at, step);
-        self.route = Some((route, entry));
-    }
-
-    /// Whether a processor without a vCPU helps a device's interrupt on: takes a message, handles
-    /// it, and sends another.
-    fn is_on_the_way(&mut self, record: &Record) -> bool {
-        if !self.extent.has_begun() {
-            return false;
-        }
-        if self.extent.kind().function().is_none() {
-            let is_sent = matches!(record.event, Event::InterruptSent { .. });
-            return is_sent && self.vmm == Some(record.cpu);
-        }
-        match record.event {
-            Event::InterruptAccepted { vector, .. } => {
-                self.taken.insert(record.cpu, vector);
-                true
-            }
-            Event::InterruptDelivered { vector, .. } => {
-                self.taken.get(&record.cpu) == Some(&vector)
-            }
-            Event::InterruptSent { .. } | Event::Wake {} => self.taken.contains_key(&record.cpu),
-            _ => false,
-        }
-    }
-
     /// What runs on a processor, or ran there last.
     fn running(&self, cpu: CpuIndex) -> Option<VirtualCpu> {
         self.vcpus.iter().find(|(_, one)| one.cpu == cpu).map(|(vcpu, _)| *vcpu)
@@ -406,35 +292,6 @@ impl Follower {
         moved.iter().for_each(|cpu| self.name_code(*cpu));
     }
 
-    /// Tells what the VMM asks KVM for that inhibits, if a processor has just come there.
-    fn tell_request(&mut self, index: usize) {
-        let Some(cause) = self.extent.kind().cause() else { return };
-        let (cpu, at) = (CpuIndex(index as u16), self.machine.state.cpus[index].clock.now());
-        let ip = arch::address::Linear(self.machine.state.cpus[index].registers.ip);
-        let name = self.symbols.name(ip).unwrap_or_default();
-        // At its first instruction.
-        let is_request = name.strip_suffix("+0x0").is_some_and(|name| REQUESTS.contains(&name));
-        if !is_request || self.machine.state.cpus[index].is_guest() {
-            return;
-        }
-        let (text, rule) = cause.request(self.requests);
-        self.requests += 1;
-        self.extent.begin_at(at);
-        self.vmm = Some(cpu);
-        self.waiting = self.vcpus.keys().copied().collect();
-        let step = Step {
-            at_ps: 0,
-            who: self.role(None, cpu),
-            doing: Doing::Host,
-            text: text.into(),
-            details: Vec::new(),
-            rule,
-            functions: Vec::new(),
-            makes: None,
-        };
-        self.push(Some(cpu), at, step);
-    }
-
     /// What has changed since this was asked last: whose, and what.
     fn changes(&mut self) -> Vec<(String, String)> {
         let mut changes = Vec::new();
@@ -473,14 +330,19 @@ impl Follower {
             return;
         }
         let cpu = CpuIndex(index as u16);
-        let unclaimed = std::mem::take(&mut self.unclaimed).into_iter();
+        let unclaimed = std::mem::take(&mut self.unclaimed);
+        let rule =
+            unclaimed.first().map_or("", |(_, text)| words::rule_of_change(text, self.isa()));
         let step = Step {
             at_ps: 0,
             who: self.role(self.running(cpu), cpu),
             doing: Doing::Host,
             text: "the hypervisor writes".into(),
-            details: unclaimed.map(|(whose, text)| format!("{whose}: {text}")).collect(),
-            rule: "",
+            details: unclaimed
+                .into_iter()
+                .map(|(whose, text)| format!("{whose}: {text}"))
+                .collect(),
+            rule,
             functions: Vec::new(),
             makes: None,
         };

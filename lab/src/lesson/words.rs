@@ -105,6 +105,28 @@ pub(super) fn rule_of_iommu(event: &Event, isa: Isa) -> Option<&'static str> {
     }
 }
 
+/// The section about what a hypervisor has changed in memory, by how the change is worded.
+pub(super) fn rule_of_change(text: &str, isa: Isa) -> &'static str {
+    let by = |amd: &'static str, intel: &'static str| if isa == Isa::Svm { amd } else { intel };
+    let rows = [
+        ("int_ctl.", "APM2 \"Virtual Interrupts\""),
+        ("pin-based:", "SDM3 \"Pin-Based VM-Execution Controls\""),
+        ("secondary:", "SDM3 \"Processor-Based VM-Execution Controls\""),
+        ("tertiary:", "SDM3 \"Processor-Based VM-Execution Controls\""),
+        ("IsRunning ", "APM2 \"Physical APIC ID Table\""),
+        ("host APIC ID ", "APM2 \"Physical APIC ID Table\""),
+        ("IRTE: ", by("IOMMU \"Interrupt Remapping Tables\"", "VTD \"Interrupt Remapping\"")),
+        ("PIR[", "SDM3 \"Posted-Interrupt Processing\""),
+        ("ON ", "SDM3 \"Posted-Interrupt Processing\""),
+        ("SN ", "SDM3 \"Posted-Interrupt Processing\""),
+        ("NV ", "SDM3 \"Posted-Interrupt Processing\""),
+        ("NDST ", "SDM3 \"Posted-Interrupt Processing\""),
+    ];
+    let row = rows.iter().find(|(start, _)| text.starts_with(start));
+    let page = by("APM2 \"AVIC Backing Page\"", "SDM3 \"Virtual-Interrupt Delivery\"");
+    row.map_or(page, |(_, rule)| rule)
+}
+
 fn entry(injected: u64, isa: Isa) -> (Doing, String, &'static str) {
     if injected & IS_INJECTED == 0 {
         let rule = match isa {

@@ -113,7 +113,7 @@ fn inhibit_remark(comparison: &Comparison) -> Option<String> {
     let times = inhibition.reasons.iter().map(|(name, seconds)| format!("{name} {seconds:.3} s"));
     let times = times.collect::<Vec<_>>().join(", ");
     let times = if times.is_empty() { times } else { format!(" ({times})") };
-    let sentence = inhibition.sentence(comparison.hardware);
+    let sentence = inhibition.sentence(comparison.hardware, None);
     Some(format!("on: {sentence}; vCPUs could run for {seconds:.3} s{times}"))
 }
 

@@ -10,6 +10,7 @@ use crate::comparison::{ArmExample, Comparison, Measure, Spread};
 use crate::drive::counters::Count;
 use crate::drive::example::Interrupt;
 use crate::evidence::Use;
+use crate::verdict::none_lost;
 use crate::workload;
 use report::grid::{folded, grouped};
 
@@ -17,7 +18,9 @@ use report::grid::{folded, grouped};
 const MOST_LINES: usize = 22;
 const MOST_LINES_WIDE: usize = 48;
 /// Reasons with a bar.
-const MOST_REASONS: usize = 8;
+const MOST_REASONS: usize = 4;
+/// The same where there is room.
+const MOST_REASONS_WIDE: usize = 8;
 /// A change by less than this factor is none.
 const SAME: f64 = 1.02;
 
@@ -115,6 +118,7 @@ impl LabResult {
     /// The bad news, and then what changed.
     fn head(&self) -> String {
         let mut parts = self.verdict.bad_news.clone();
+        parts.extend(none_lost(self.verdict.lost).map(str::to_owned));
         let mut good = self.change().into_iter().chain(self.gain()).collect::<Vec<_>>().join(", ");
         if self.verdict.is_active == Some(true) {
             good += ", active all the time";
@@ -130,14 +134,10 @@ impl LabResult {
 
     /// Of the number of exits, over all virtual machines.
     fn change(&self) -> Option<String> {
-        let sum = |side: fn(&Comparison) -> Option<u64>| {
-            self.comparisons.iter().map(side).sum::<Option<u64>>().filter(|sum| *sum > 0)
-        };
-        let (feature, off, on) =
-            (self.feature(), sum(Comparison::exits_off), sum(Comparison::exits_on));
-        Some(match (off, on) {
+        let feature = self.feature();
+        Some(match self.exits() {
             (Some(off), Some(on)) => {
-                let percent = (on as f64 - off as f64) / off as f64 * 100.0;
+                let percent = percent(off, on);
                 let (off, on) = (grouped(off), grouped(on));
                 format!("{feature} off -> on: {off} -> {on} VM exits ({percent:+.1} %)")
             }
@@ -145,6 +145,14 @@ impl LabResult {
             (None, Some(one)) => format!("{feature} on only: {} VM exits", grouped(one)),
             (None, None) => return None,
         })
+    }
+
+    /// Of all virtual machines, off and on.
+    fn exits(&self) -> (Option<u64>, Option<u64>) {
+        let sum = |side: fn(&Comparison) -> Option<u64>| {
+            self.comparisons.iter().map(side).sum::<Option<u64>>().filter(|sum| *sum > 0)
+        };
+        (sum(Comparison::exits_off), sum(Comparison::exits_on))
     }
 
     /// The figure that the workload is about, in each comparison that has it.
@@ -190,7 +198,9 @@ impl LabResult {
             one.examples.iter().any(|one| one.example.interrupt == Interrupt::Ipi)
         };
         let with_example = self.comparisons.iter().rev().find(is_ipi);
-        let reasons = || self.comparisons.last().map_or(String::new(), |one| reasons(one, width));
+        let most = if columns >= Self::WIDE { MOST_REASONS_WIDE } else { MOST_REASONS };
+        let reasons =
+            || self.comparisons.last().map_or(String::new(), |one| reasons(one, width, most));
         let mut picture = match with_example {
             Some(comparison) => lane::of(comparison, width),
             None if headlines.len() > 1 => {
@@ -339,11 +349,20 @@ impl LabResult {
             }
             None => String::new(),
         };
-        let exits = self.verdict.exits.iter();
-        let exits: Vec<String> = exits.map(|one| format!("{:+.1} %", one.percent)).collect();
-        let exits = if exits.is_empty() { "not compared".to_owned() } else { exits.join(", ") };
-        format!("{}: {bad}VM exits {exits}; exit status {status}: {why}", self.feature())
+        let lost = match self.verdict.lost {
+            Some(1..) => "interrupts were lost; ".to_owned(),
+            lost => none_lost(lost).map_or(String::new(), |text| format!("{text}; ")),
+        };
+        let exits = match self.exits() {
+            (Some(off), Some(on)) => format!("VM exits {:+.1} %; ", percent(off, on)),
+            _ => String::new(),
+        };
+        format!("{}: {lost}{bad}{exits}exit status {status}: {why}", self.feature())
     }
+}
+
+fn percent(off: u64, on: u64) -> f64 {
+    (on as f64 - off as f64) / off as f64 * 100.0
 }
 
 /// A value, and how far the mean of others like it may lie from it.
@@ -367,9 +386,9 @@ fn per_ipi(comparison: &Comparison) -> Vec<f64> {
 }
 
 /// Exits by reason, off and on.
-fn reasons(comparison: &Comparison, columns: usize) -> String {
+fn reasons(comparison: &Comparison, columns: usize, most: usize) -> String {
     let exits = |count: Option<Count>| count.map(|count| count.exits as f64);
-    let rows = comparison.exits.iter().filter(|row| !row.is_wait).take(MOST_REASONS);
+    let rows = comparison.exits.iter().filter(|row| !row.is_wait).take(most);
     let pairs: Vec<_> =
         rows.map(|row| (row.name.as_str(), exits(row.off), exits(row.on))).collect();
     lane::bars(&format!("VM exits by reason, {}", comparison.name), &pairs, columns)

@@ -202,6 +202,7 @@ fn side_by_side(name: &str, off: Option<Run>, on: Option<Run>) -> Comparison {
         examples: Vec::new(),
         found: Findings::default(),
         troubles,
+        lost: Vec::new(),
         measures: comparison::side_by_side(figures(off), figures(on)),
         inhibited: None,
         inhibits: Vec::new(),

@@ -29,6 +29,8 @@ enum Place {
     Measure(String, Side),
     /// Percent of the time in which vCPUs could run.
     Inhibited,
+    /// Interrupts that did not come, in the whole run.
+    Lost,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,11 +52,18 @@ const RELATIONS: [(&str, Relation); 5] = [
 ];
 
 const FORM: &str = "PLACE RELATION NUMBER, such as 'exits.on < 200', 'exits.msr.change <= -90', \
-                    'measure.ipi_acknowledged physical.on < 3000' or 'inhibited == 0'";
+                    'measure.ipi_acknowledged physical.on < 3000', 'inhibited == 0' or \
+                    'lost == 0'";
 
 impl Expectation {
     /// What is not as expected, comparison by comparison.
     pub fn failures(&self, comparisons: &[Comparison]) -> Vec<String> {
+        if self.is_about_losses() {
+            let lost: usize = comparisons.iter().map(|one| one.lost.len()).sum();
+            let holds = self.relation.holds(lost as f64, self.bound);
+            let failure = format!("expected {}, but {lost} were lost", self.text);
+            return Some(failure).filter(|_| !holds).into_iter().collect();
+        }
         let found = comparisons.iter().map(|one| (one, self.place.value(one)));
         let failures: Vec<String> = found
             .clone()
@@ -67,6 +76,11 @@ impl Expectation {
             return vec![format!("expected {}, but this run has no such figure", self.text)];
         }
         failures
+    }
+
+    /// Whether interrupts that do not come are what it asks for, and no reason to doubt the run.
+    pub(crate) fn is_about_losses(&self) -> bool {
+        self.place == Place::Lost
     }
 }
 
@@ -110,6 +124,7 @@ impl Place {
                 side(*which, measure.off, measure.on)
             }
             Self::Inhibited => Some(inhibition(comparison)?.share),
+            Self::Lost => Some(comparison.lost.len() as f64),
         }
     }
 }
@@ -134,8 +149,10 @@ impl FromStr for Place {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        if text == "inhibited" {
-            return Ok(Self::Inhibited);
+        match text {
+            "inhibited" => return Ok(Self::Inhibited),
+            "lost" => return Ok(Self::Lost),
+            _ => {}
         }
         let (rest, side) = text.rsplit_once('.').ok_or(())?;
         let side = match side {
@@ -176,6 +193,7 @@ mod tests {
                 over_seeds: None,
             }],
             inhibited: Some((1.0, 0.0)),
+            lost: vec!["xAPIC, on: a wake-up was lost".into()],
             ..Comparison::default()
         }
     }
@@ -193,6 +211,8 @@ mod tests {
             ("measure.ipi physical.change > -50", false),
             ("measure.nosuch.on < 1", false),
             ("inhibited == 0", true),
+            ("lost == 0", false),
+            ("lost >= 1", true),
         ] {
             let expectation: Expectation = text.parse().expect(text);
             let failures = expectation.failures(&[comparison()]);

@@ -305,6 +305,7 @@ impl DeviceInterrupts {
                 value: format!("{:.2}", self.exits),
             }),
             faults: self.faults(),
+            lost: Vec::new(),
         }
     }
 

@@ -168,6 +168,7 @@ impl Traffic {
                 value: grouped(self.taken),
             }),
             faults: self.faults(),
+            lost: Vec::new(),
         }
     }
 

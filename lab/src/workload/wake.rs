@@ -31,13 +31,13 @@ impl Workload for Wake {
 
     /// The benchmark says when it waited in vain.
     fn find(&self, run: &Run<'_>) -> Option<Found> {
-        let lost = run.record("lost")?;
+        let record = run.record("lost")?;
         let side = run.observed.step.arm.side();
-        let fault = format!(
+        let lost = format!(
             "{side}: a wake-up was lost ({} {})",
-            lost["test"].as_str().unwrap_or("ipi"),
-            lost["destination"].as_str().unwrap_or_default()
+            record["test"].as_str().unwrap_or("ipi"),
+            record["destination"].as_str().unwrap_or_default()
         );
-        Some(Found { is_on: run.is_on(), faults: vec![fault], ..Found::default() })
+        Some(Found { is_on: run.is_on(), lost: vec![lost], ..Found::default() })
     }
 }
