@@ -1,22 +1,20 @@
 //! What a result says, in one sentence: what someone who reads nothing else has to know, the bad
 //! news in front.
 
+mod activity;
+mod change;
 pub mod expect;
 
-use crate::comparison::{Comparison, Measure};
+pub(crate) use activity::inhibition;
+pub use change::Change;
+
+use crate::comparison::Comparison;
 use crate::plan::Experiment;
-use crate::verdict::expect::Expectation;
+use activity::{Activity, is_without};
+use change::{better_sentence, exits, worse, worse_sentence};
+use expect::Expectation;
 use report::grid::grouped;
 use serde::Serialize;
-
-/// Less than this, in percent, is neither better nor worse.
-const SAME: f64 = 2.0;
-/// Changes for the worse that are spelled out.
-const MOST_WORSE: usize = 3;
-/// A share of the time, in percent, below which the feature counts as active all the time and above
-/// which as inhibited all the time.
-const NEVER: f64 = 0.5;
-const ALWAYS: f64 = 99.5;
 
 /// The answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -61,41 +59,6 @@ impl Verdict {
     /// Whether the result can be trusted and is as expected.
     pub fn is_good(&self) -> bool {
         self.is_sound && self.unexpected.is_empty()
-    }
-}
-
-/// A figure that changed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Change {
-    /// The comparison that it is of.
-    pub comparison: String,
-    /// The measure's name, or the exits.
-    pub what: String,
-    /// Of the values.
-    pub unit: &'static str,
-    /// Without the feature.
-    pub off: f64,
-    /// With it.
-    pub on: f64,
-    /// From off to on.
-    pub percent: f64,
-    /// Why, where that is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cause: Option<String>,
-}
-
-impl Change {
-    fn of_measure(comparison: &Comparison, measure: &Measure) -> Option<Self> {
-        Some(Self {
-            comparison: comparison.name.clone(),
-            what: measure.name.clone(),
-            unit: measure.unit,
-            off: measure.off?,
-            on: measure.on?,
-            percent: measure.change()?,
-            cause: cause(comparison, &measure.name),
-        })
     }
 }
 
@@ -189,164 +152,6 @@ fn said(comparisons: &[Comparison]) -> Option<String> {
     Some(format!("{}: {}", first.what, each.collect::<Vec<_>>().join(", ")))
 }
 
-/// Whether KVM kept virtual machines from the feature, each by itself.
-struct Activity<'a>(Vec<(&'a Comparison, Inhibition)>);
-
-impl<'a> Activity<'a> {
-    fn of(comparisons: &'a [Comparison]) -> Self {
-        Self(comparisons.iter().filter_map(|one| Some((one, inhibition(one)?))).collect())
-    }
-
-    fn is_known(&self) -> bool {
-        !self.0.is_empty()
-    }
-
-    fn is_inhibited(&self) -> bool {
-        self.0.iter().any(|(_, one)| one.share > NEVER)
-    }
-
-    /// The one that was kept from it longest, and which were not.
-    fn sentence(&self, feature: &str) -> Option<String> {
-        let longest = self.0.iter().max_by(|a, b| a.1.share.total_cmp(&b.1.share));
-        let (place, worst) = longest.filter(|(_, one)| one.share > NEVER)?;
-        let active = self.0.iter().filter(|(_, one)| one.share <= NEVER);
-        let active: Vec<&str> = active.map(|(one, _)| one.name.as_str()).collect();
-        if active.is_empty() {
-            return Some(worst.sentence(feature, None));
-        }
-        let rest = format!("in {} it was active all the time", active.join(", "));
-        Some(format!("{}; {rest}", worst.sentence(feature, Some(&place.name))))
-    }
-}
-
-/// Whether KVM kept a virtual machine from the feature all the time.
-fn is_without(comparison: &Comparison) -> bool {
-    inhibition(comparison).is_some_and(|one| one.share > ALWAYS)
-}
-
-/// How long a virtual machine was kept from the feature.
-pub(crate) struct Inhibition {
-    /// Percent of the time in which its processors could run.
-    pub(crate) share: f64,
-    /// Reasons by the time that they took, the longest first.
-    pub(crate) reasons: Vec<(String, f64)>,
-}
-
-/// None where KVM was not there to say.
-pub(crate) fn inhibition(comparison: &Comparison) -> Option<Inhibition> {
-    let (seconds, inhibited) = comparison.inhibited?;
-    let machines = comparison.inhibit_history.iter().flat_map(|history| &history.machines);
-    let reasons = machines.flat_map(|machine| &machine.reasons);
-    let mut reasons: Vec<(String, f64)> = reasons
-        .filter(|reason| reason.seconds > 0.0)
-        .map(|reason| (reason.name.clone(), reason.seconds))
-        .collect();
-    reasons.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let share = (inhibited / seconds.max(1e-9) * 100.0).min(100.0);
-    Some(Inhibition { share, reasons })
-}
-
-impl Inhibition {
-    /// `place` says which virtual machine, where there are others.
-    pub(crate) fn sentence(&self, feature: &str, place: Option<&str>) -> String {
-        // What lasted no time beside the longest is not a reason for the share.
-        let longest = self.reasons.first().map_or(0.0, |(_, seconds)| *seconds);
-        let lasting = self.reasons.iter().filter(|(_, time)| *time >= longest * NEVER / 100.0);
-        let names: Vec<&str> = lasting.map(|(name, _)| name.as_str()).collect();
-        let by = if names.is_empty() { String::new() } else { format!(" by {}", names.join(", ")) };
-        let time = match self.share {
-            share if share < NEVER => return format!("{feature} was active all the time"),
-            share if share > ALWAYS => "all the time".to_owned(),
-            share => format!("for {share:.1} % of the time"),
-        };
-        let advice = names.iter().find_map(|name| advice(name));
-        let advice = advice.map_or(String::new(), |advice| format!(": {advice}"));
-        let place = place.map_or(String::new(), |place| format!("in {place} "));
-        format!("{feature} was inhibited {place}{time}{by}{advice}")
-    }
-}
-
-/// What to change in the call of the lab.
-fn advice(reason: &str) -> Option<&'static str> {
-    match reason {
-        "PIT_REINJ" => {
-            Some("leave out --pit reinject, or let late ticks be dropped, --pit discard")
-        }
-        "HYPERV" | "BLOCKIRQ" | "APIC_ID_MODIFIED" | "APIC_BASE_MODIFIED" => {
-            Some("leave out --inhibit")
-        }
-        "DISABLE" | "DISABLED" => Some("leave out what switches the feature off"),
-        _ => None,
-    }
-}
-
-/// Why a figure is worse with the feature on, where the workload can tell.
-fn cause(comparison: &Comparison, measure: &str) -> Option<String> {
-    let mut causes = comparison.found.0.iter().flat_map(|one| &one.causes);
-    causes.find(|(name, _)| *name == measure).map(|(_, cause)| cause.clone())
-}
-
-/// Sorted, the worst first.
-fn worse(comparisons: &[&Comparison]) -> Vec<Change> {
-    let comparisons = || comparisons.iter().copied();
-    let measures = comparisons().flat_map(|one| one.measures.iter().map(move |m| (one, m)));
-    let mut worse: Vec<(f64, Change)> = measures
-        .filter_map(|(one, measure)| {
-            let worsening = measure.worsening().filter(|by| *by > SAME)?;
-            Some((worsening, Change::of_measure(one, measure)?))
-        })
-        .chain(
-            comparisons()
-                .filter(|one| works_more(one))
-                .filter_map(exits)
-                .filter(|one| one.percent > SAME)
-                .map(|one| (one.percent, one)),
-        )
-        .collect();
-    worse.sort_by(|a, b| b.0.total_cmp(&a.0));
-    worse.into_iter().map(|(_, change)| change).collect()
-}
-
-/// Whether there are more exits without those that wait: waiting is not work.
-fn works_more(comparison: &Comparison) -> bool {
-    let (off, on) = comparison.work();
-    off.zip(on).is_some_and(|(off, on)| on > off)
-}
-
-fn worse_sentence(worse: &[Change], feature: &str) -> String {
-    let shown = worse.iter().take(MOST_WORSE).map(|one| {
-        let Change { comparison, what, percent, .. } = one;
-        let cause = one.cause.as_ref().map_or(String::new(), |cause| format!(": {cause}"));
-        format!(
-            "{comparison} {what} {percent:+.1} % ({} -> {} {}){cause}",
-            number(one.off),
-            number(one.on),
-            one.unit
-        )
-    });
-    let more = match worse.len().saturating_sub(MOST_WORSE) {
-        0 => String::new(),
-        more => format!(", and {more} more"),
-    };
-    format!("WORSE with {feature}: {}{more}", shown.collect::<Vec<_>>().join(", "))
-}
-
-fn number(value: f64) -> String {
-    if value < 10.0 { format!("{value:.4}") } else { grouped(value.round() as u64) }
-}
-
-fn exits(comparison: &Comparison) -> Option<Change> {
-    Some(Change {
-        comparison: comparison.name.clone(),
-        what: "exits".into(),
-        unit: "exits",
-        off: comparison.exits_off()? as f64,
-        on: comparison.exits_on()? as f64,
-        percent: comparison.change()?,
-        cause: None,
-    })
-}
-
 fn exits_sentence(
     experiment: &Experiment,
     workload: &str,
@@ -381,31 +186,10 @@ fn steps(comparison: &Comparison) -> String {
     each.collect()
 }
 
-/// How many of the guest's measures got better, and by how much.
-fn better_sentence(comparisons: &[&Comparison]) -> Option<String> {
-    let measures = || comparisons.iter().flat_map(|one| &one.measures);
-    let all: Vec<f64> = measures().filter_map(Measure::worsening).collect();
-    let mut better: Vec<f64> = all.iter().filter(|by| **by < -SAME).map(|by| -by).collect();
-    better.sort_by(f64::total_cmp);
-    let (least, most) = (better.first()?, better.last()?);
-    let once = measures().all(|measure| measure.samples <= 1);
-    let once = if once { " (measured once)" } else { "" };
-    Some(if all.len() == 1 {
-        let unit = measures().next().map_or("", |measure| measure.unit);
-        format!("the guest's {unit} better by {most:.1} %{once}")
-    } else {
-        format!(
-            "{} of the guest's {} measures better, by {least:.1} to {most:.1} %{once}",
-            better.len(),
-            all.len()
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comparison::ExitRow;
+    use crate::comparison::{ExitRow, Measure};
     use crate::drive::counters::{Count, Reason};
     use trace::exit_reason::Isa;
 
@@ -532,19 +316,5 @@ mod tests {
                      WORSE with AVIC: x2APIC late +10.0 %";
         assert!(got.starts_with(start), "{got}");
         assert!(!got.contains("xAPIC late"), "{got}");
-    }
-
-    #[test]
-    fn an_inhibit_is_told_with_what_to_change() {
-        for (share, reason, sentence) in [
-            (100.0, "PIT_REINJ", "AVIC was inhibited all the time by PIT_REINJ: leave out --pit"),
-            (0.0, "ABSENT", "AVIC was active all the time"),
-            (12.34, "IRQWIN", "AVIC was inhibited for 12.3 % of the time by IRQWIN"),
-        ] {
-            let reasons = vec![(reason.into(), 1.0), ("BRIEF".into(), 0.0001)];
-            let inhibition = Inhibition { share, reasons };
-            assert!(!inhibition.sentence("AVIC", None).contains("BRIEF"), "{share} {reason}");
-            assert!(inhibition.sentence("AVIC", None).starts_with(sentence), "{share} {reason}");
-        }
     }
 }

@@ -191,6 +191,17 @@ mod tests {
     }
 
     #[test]
+    fn every_recipe_has_its_part_of_the_page() {
+        let page = include_str!("../../../docs/recipes.md");
+        let parts: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+        let mut names: Vec<&str> = OWN.iter().map(|(name, _)| *name).collect();
+        names.sort_unstable();
+        let mut told = parts.clone();
+        told.sort_unstable();
+        assert_eq!(told, names);
+    }
+
+    #[test]
     fn options_are_words_and_arms_are_arms() {
         let text = r#"
             question = "why?"

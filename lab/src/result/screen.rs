@@ -1,6 +1,7 @@
 //! The answer on one screen: the verdict first and last, one picture, a row for each virtual
 //! machine, and what is measured and what is computed. Everything else is in the tables.
 
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +14,7 @@ use crate::evidence::Use;
 use crate::verdict::none_lost;
 use crate::workload;
 use report::grid::{folded, grouped};
+use table::aligned;
 
 /// Lines of the screen that a terminal of 24 has besides the prompt.
 const MOST_LINES: usize = 22;
@@ -76,7 +78,7 @@ impl LabResult {
             gap(),
             (Weight::Picture, self.picture(columns)),
             gap(),
-            (Weight::Answer, self.rows()),
+            (Weight::Answer, self.rows(columns)),
             gap(),
             (Weight::Basis, sentence(&self.basis())),
             (
@@ -221,7 +223,7 @@ impl LabResult {
     }
 
     /// A row for each virtual machine.
-    fn rows(&self) -> String {
+    fn rows(&self, columns: usize) -> String {
         let headline = workload::of_title(&self.workload).headline();
         let mut table = vec![vec![String::new(), "exits other than HLT".to_owned()]];
         let has_ipis = self.comparisons.iter().any(|one| !one.exits_per_ipi.is_empty());
@@ -257,7 +259,7 @@ impl LabResult {
             }
             table.push(row);
         }
-        aligned(&table)
+        aligned(table, columns)
     }
 
     /// What is measured and what is computed.
@@ -392,22 +394,4 @@ fn reasons(comparison: &Comparison, columns: usize, most: usize) -> String {
     let pairs: Vec<_> =
         rows.map(|row| (row.name.as_str(), exits(row.off), exits(row.on))).collect();
     lane::bars(&format!("VM exits by reason, {}", comparison.name), &pairs, columns)
-}
-
-/// Columns two apart, the first to the left.
-fn aligned(table: &[Vec<String>]) -> String {
-    let columns = table.iter().map(Vec::len).max().unwrap_or(0);
-    let cells = |column: usize| table.iter().filter_map(move |row| row.get(column));
-    let widths: Vec<usize> = (0..columns)
-        .map(|column| cells(column).map(|cell| cell.chars().count()).max().unwrap_or(0))
-        .collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).enumerate();
-        let padded = cells.map(|(place, (cell, width))| match place {
-            0 => format!("  {cell:<width$}"),
-            _ => format!("   {cell:>width$}"),
-        });
-        padded.collect::<String>().trim_end().to_owned() + "\n"
-    };
-    table.iter().map(line).collect()
 }

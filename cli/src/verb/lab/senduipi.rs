@@ -18,8 +18,10 @@ Linux has no user of user interrupts: the guest is uintr, the hypervisor the one
 
 pub(super) fn run() -> anyhow::Result<ExitCode> {
     let model = CpuModel::named(MODEL).context("a model that comes along")?;
-    let table = lab::senduipi::table(&model)?;
-    let text = format!("{}\n{}", table.to_text(), folded(READ, terminal::columns(), 0));
-    terminal::print(&text);
-    Ok(Status::Clean.into())
+    let answer = lab::senduipi::answer(&model)?;
+    let columns = terminal::columns();
+    let (verdict, read) = (folded(&answer.verdict, columns, 2), folded(READ, columns, 0));
+    terminal::print(&format!("{verdict}\n{}\n{read}", answer.table.to_text()));
+    let status = if answer.holds { Status::Clean } else { Status::Findings };
+    Ok(status.into())
 }
