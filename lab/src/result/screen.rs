@@ -309,10 +309,13 @@ impl LabResult {
 
     /// On what, how long, and the hash by which a run is known again.
     fn ran(&self) -> String {
-        let guests = match self.host.guests {
+        let mut guests = match self.host.guests {
             1 => String::new(),
             count => format!(", {count} guests on the same processors"),
         };
+        if self.host.guest_cpus > self.host.cpus {
+            guests += &format!(", {} vCPUs", self.host.guest_cpus);
+        }
         format!(
             "{}, {} x {} at {} GHz{guests}; {:.1} s, hash {}",
             self.host.kernel,
