@@ -2,13 +2,16 @@
 //!
 //! A workload runs plainly; from moments of it short windows run again and again, in each of which
 //! processors are held up elsewhere ([`choice`]), and what the silicon then shows is judged
-//! ([`oracle`]). A window is what it began from and the list of its decisions, and nothing else, so
+//! ([`oracle`]); a window that showed events in a new order ([`coverage`]) is varied ([`guide`]). A
+//! window is what it began from and the list of its decisions, and nothing else, so
 //! a [`finding`] can be repeated bit by bit, and reduced to the decisions that it needs
 //! ([`minimise`]).
 
 pub mod choice;
+mod coverage;
 pub mod finding;
 mod forms;
+mod guide;
 mod lanes;
 mod meter;
 mod minimise;
@@ -18,6 +21,7 @@ mod report;
 mod search;
 mod stage;
 mod story;
+mod tally;
 pub mod window;
 
 pub use finding::Finding;
@@ -25,6 +29,7 @@ pub use minimise::minimise;
 pub use report::{Found, Report, Row};
 pub use search::{Search, search};
 pub use stage::{Kept, Mix, Stage, Subject};
+pub use tally::Coverage;
 
 #[cfg(test)]
 mod tests;

@@ -30,11 +30,14 @@ pub enum Strategy {
     /// Behind what silicon does, near it. Each window draws what it delays, how often, how
     /// near, and for how long.
     Directed,
+    /// From what windows of the same moment decided that showed a new order of two events:
+    /// [`super::guide`].
+    Guided,
 }
 
 impl Strategy {
     /// In the order in which tables have them.
-    pub const ALL: [Self; 3] = [Self::Plain, Self::Random, Self::Directed];
+    pub const ALL: [Self; 4] = [Self::Plain, Self::Random, Self::Directed, Self::Guided];
 
     /// For readers.
     pub const fn name(self) -> &'static str {
@@ -42,10 +45,11 @@ impl Strategy {
             Self::Plain => "plain",
             Self::Random => "random",
             Self::Directed => "directed",
+            Self::Guided => "guided",
         }
     }
 
-    /// Who decides in the window of this seed.
+    /// Who decides in the window of this seed, if nothing is known of others.
     pub fn source(self, seed: u64) -> Source {
         let mut random = Random(seed);
         // Numbers of windows are close together; the generator makes them far apart.
@@ -59,7 +63,7 @@ impl Strategy {
                 chance.anywhere = Some(mean);
                 Source::Chance(Box::new(chance))
             }
-            Self::Directed => directed(random),
+            Self::Directed | Self::Guided => directed(random),
         }
     }
 }

@@ -2,14 +2,16 @@
 
 use super::oracle::Rule;
 use super::report::{Found, Report};
-use report::grid::{Grid, Value};
+use super::tally::Coverage;
+use report::grid::{Grid, Value, folded};
 use report::suite::{Tested, junit};
 use serde_json::{Value as Json, json};
 
 impl Report {
     /// For a terminal.
     pub fn to_text(&self, columns: usize) -> String {
-        let mut text = self.head() + "\n\n" + &self.grid().to_text_within(columns);
+        let mut text = format!("{}\n\n{}\n", self.head(), self.grid().to_text_within(columns));
+        text += &folded(&self.left(), columns, 0);
         for (found, number) in self.findings.iter().zip(1..) {
             text += &format!("\n{number}. {} ({}.json)\n", found.story.join("\n   "), found.cause);
             found.lanes.iter().for_each(|row| text += &format!("   {row}\n"));
@@ -20,6 +22,7 @@ impl Report {
     /// For a mailing list or a ticket.
     pub fn to_markdown(&self) -> String {
         let mut text = format!("{}\n\n{}", self.head(), self.grid().to_markdown());
+        text += &format!("\n{}\n", self.left());
         for found in &self.findings {
             let told = report::grid::marked_down(&found.story.join("; "));
             text += &format!("\n### {}\n\n{told}\n\n", found.cause);
@@ -86,9 +89,31 @@ impl Report {
         )
     }
 
+    /// What the numbers of pairs say.
+    fn left(&self) -> String {
+        let Coverage { pairs, once, next_window, .. } = self.coverage;
+        format!(
+            "Pairs: orders of two interrupt events on two CPUs; {pairs} in all, {once} of them in \
+             one window alone, so another window is expected to show {next_window:.2} new ones \
+             (Good-Turing). even: in the first {} windows of a strategy; own: shown by no other.\n",
+            self.even
+        )
+    }
+
     fn grid(&self) -> Grid {
-        let columns = ["strategy", "windows", "virtual_ms", "CPU_s", "held", "causes_seen_after"];
-        let mut grid = Grid::new("By strategy", &columns);
+        const COLUMNS: [&str; 10] = [
+            "strategy",
+            "windows",
+            "virtual_ms",
+            "CPU_s",
+            "held",
+            "pairs",
+            "even",
+            "next",
+            "own",
+            "causes_seen_after",
+        ];
+        let mut grid = Grid::new("By strategy", &COLUMNS);
         for row in &self.rows {
             let seen = |(cause, first): (&String, &super::report::First)| {
                 let spent = first.spent.as_secs_f64();
@@ -101,6 +126,10 @@ impl Report {
                 Value::Count(row.virtual_milliseconds),
                 Value::Number(row.spent.as_secs_f64(), 1),
                 Value::Count(row.holds),
+                Value::Count(row.coverage.pairs),
+                Value::Count(row.even_pairs),
+                Value::Number(row.coverage.next_window, 2),
+                Value::Count(row.coverage.own),
                 Value::text(seen.join("; ")),
             ]);
         }
@@ -122,6 +151,7 @@ fn told(found: &Found) -> String {
 mod tests {
     use super::*;
     use crate::explore::choice::Strategy;
+    use crate::explore::tally::Tally;
     use std::time::Duration;
 
     fn report(findings: Vec<Found>) -> Report {
@@ -134,6 +164,10 @@ mod tests {
             shard: (0, 1),
             spent: Duration::from_secs(8),
             rows: Vec::new(),
+            coverage: Coverage::default(),
+            even: 0,
+            tallies: Vec::new(),
+            tally: Tally::default(),
             windows: Vec::new(),
             findings,
         }

@@ -1,7 +1,9 @@
 //! A moment of the plain run, and the windows that begin there.
 
 use super::choice::Strategy;
+use super::coverage::{self, Pair};
 use super::finding::{Finding, SCHEMA, hash};
+use super::guide::Guide;
 use super::lanes;
 use super::meter;
 use super::minimise::minimise;
@@ -12,17 +14,22 @@ use super::story;
 use super::window::Seen;
 use arch::time::Picoseconds;
 use board::perturb::{Decision, Source};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Between two moments from which windows begin.
 const STRIDE: Picoseconds = Picoseconds::from_nanoseconds(3_100_000);
 /// Windows of one moment: of each kind how many.
-const SHARES: [(Strategy, u64); 3] =
-    [(Strategy::Plain, 1), (Strategy::Directed, 6), (Strategy::Random, 2)];
+const SHARES: [(Strategy, u64); 4] = [
+    // A second one would be the same.
+    (Strategy::Plain, 1),
+    (Strategy::Random, 4),
+    (Strategy::Directed, 4),
+    (Strategy::Guided, 4),
+];
 /// All of them.
-pub(super) const WINDOWS: u64 = SHARES[0].1 + SHARES[1].1 + SHARES[2].1;
+pub(super) const WINDOWS: u64 = SHARES[0].1 + SHARES[1].1 + SHARES[2].1 + SHARES[3].1;
 
 /// What came of it.
 pub(super) struct Moment {
@@ -41,6 +48,10 @@ pub(super) struct Window {
     pub hash: u64,
     pub holds: u64,
     pub alarms: Vec<Key>,
+    /// The orders of two events that it showed.
+    pub pairs: BTreeSet<Pair>,
+    /// How many of them no earlier window of the moment did.
+    pub fresh: u64,
     /// What it took of this machine's processors.
     pub spent: Duration,
 }
@@ -66,20 +77,30 @@ impl Work<'_> {
             let step = stage.now().saturating_add(STRIDE).min(begins);
             stage.advance_to(step);
         }
+        let mut guide = Guide::default();
         let all = SHARES.iter().flat_map(|(strategy, count)| (0..*count).map(|_| *strategy));
         for (number, strategy) in (number * WINDOWS..).zip(all) {
             if (self.is_over)() || self.search.windows.is_some_and(|most| number >= most) {
                 break;
             }
-            self.window(stage, (number, strategy), &mut moment);
+            self.window(stage, &mut guide, (number, strategy), &mut moment);
         }
         moment
     }
 
-    fn window(&self, stage: &mut Stage, (number, strategy): (u64, Strategy), moment: &mut Moment) {
+    fn window(
+        &self,
+        stage: &mut Stage,
+        guide: &mut Guide,
+        (number, strategy): (u64, Strategy),
+        moment: &mut Moment,
+    ) {
         let seed = self.search.seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let started = meter::spent();
-        let seen = stage.window(strategy.source(seed));
+        let guided = (strategy == Strategy::Guided).then(|| guide.propose(seed)).flatten();
+        let (seen, records) = stage.record(guided.unwrap_or_else(|| strategy.source(seed)));
+        let pairs = coverage::pairs(stage.now(), records);
+        let fresh = guide.learn(seen.decisions(), &pairs);
         let spent = meter::spent().saturating_sub(started);
         for alarm in seen.alarms.iter().filter(|alarm| self.is_first(alarm.key(), number)) {
             let finding = self.reduce(stage, alarm, &seen, (number, strategy));
@@ -91,6 +112,8 @@ impl Work<'_> {
             hash: seen.hash,
             holds: seen.holds.len() as u64,
             alarms: seen.alarms.iter().map(Alarm::key).collect(),
+            pairs: pairs.into_keys().collect(),
+            fresh,
             spent,
         });
     }

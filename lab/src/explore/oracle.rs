@@ -4,6 +4,7 @@ mod page;
 mod vcpu;
 
 pub use vcpu::{Place, Vcpu};
+pub(super) use vcpu::{svm_halts, vmx_halts};
 
 use arch::time::Picoseconds;
 use board::Machine;
@@ -185,10 +186,10 @@ impl Oracle {
         match record.event {
             Event::Entry { vcpu, .. } => self.vcpu(vcpu, cpu).enter(cpu),
             Event::SvmExit { vcpu, code, .. } => {
-                self.vcpu(vcpu, cpu).leave(vcpu::svm_halts(code));
+                self.vcpu(vcpu, cpu).leave(svm_halts(code));
             }
             Event::VmxExit { vcpu, reason, .. } => {
-                self.vcpu(vcpu, cpu).leave(vcpu::vmx_halts(reason));
+                self.vcpu(vcpu, cpu).leave(vmx_halts(reason));
             }
             Event::VirtualInterruptAccepted { vcpu, .. } => self.vcpu(vcpu, cpu).accept(),
             Event::VirtualIpiSent { icr, .. } => {
@@ -264,7 +265,7 @@ impl Oracle {
 }
 
 /// How an ICR addresses its targets. [APM2 "Interrupt Command Register"]
-fn way_of(icr: u64) -> Way {
+pub(super) fn way_of(icr: u64) -> Way {
     let icr = arch::apic::Icr::from_bits(icr);
     match (icr.shorthand(), icr.destination_mode()) {
         (arch::apic::Scope::Destination, arch::apic::DestinationMode::Physical) => Way::Physical,

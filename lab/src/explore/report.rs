@@ -6,6 +6,7 @@ use super::moment::{Moment, Window};
 use super::oracle::Rule;
 use super::search::Search;
 use super::stage::Stage;
+use super::tally::{Coverage, Tally};
 use super::window::{LENGTH, TAIL};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -35,6 +36,17 @@ pub struct Report {
     /// By strategy.
     #[serde(rename = "strategies")]
     pub rows: Vec<Row>,
+    /// Of all strategies: the orders of two events that were seen.
+    pub coverage: Coverage,
+    /// In so many windows the strategy with the fewest was.
+    #[serde(skip)]
+    pub(super) even: u64,
+    /// By strategy.
+    #[serde(skip)]
+    pub(super) tallies: Vec<Tally>,
+    /// Of all.
+    #[serde(skip)]
+    pub(super) tally: Tally,
     /// Each window, in the order of their numbers.
     pub windows: Vec<WindowRow>,
     /// Each cause once, by name.
@@ -57,6 +69,11 @@ pub struct Row {
     pub spent: Duration,
     /// How often a processor was held up.
     pub holds: u64,
+    /// The orders of two events that it showed.
+    pub coverage: Coverage,
+    /// As many as it showed in its first windows, of which there are as many as the strategy with
+    /// the fewest has.
+    pub even_pairs: u64,
     /// What it saw, by name.
     pub causes: BTreeMap<String, First>,
 }
@@ -85,6 +102,10 @@ pub struct WindowRow {
     pub hash: String,
     /// How often a processor was held up.
     pub holds: u64,
+    /// How many orders of two events it showed.
+    pub pairs: u64,
+    /// How many of them no earlier window of the same moment did.
+    pub fresh: u64,
     /// What was seen, by name.
     pub causes: Vec<String>,
     /// What it took of this machine's processors.
@@ -133,6 +154,10 @@ impl Report {
             shard: search.shard,
             spent: Duration::ZERO,
             rows: Strategy::ALL.map(Row::new).to_vec(),
+            coverage: Coverage::default(),
+            even: 0,
+            tallies: vec![Tally::default(); Strategy::ALL.len()],
+            tally: Tally::default(),
             windows: Vec::new(),
             findings: Vec::new(),
         }
@@ -142,8 +167,22 @@ impl Report {
     pub(super) fn take(&mut self, moment: &Moment) {
         for window in &moment.windows {
             self.rows[window.strategy as usize].take(window);
+            self.tallies[window.strategy as usize].take(&window.pairs);
+            self.tally.take(&window.pairs);
             self.windows.push(WindowRow::of(window));
         }
+    }
+
+    /// Counts what was seen.
+    pub(super) fn count(&mut self) {
+        let began = self.rows.iter().map(|row| row.windows).filter(|windows| *windows > 0);
+        self.even = began.min().unwrap_or(0);
+        for (index, row) in self.rows.iter_mut().enumerate() {
+            let others = self.tallies.iter().enumerate().filter(|(other, _)| *other != index);
+            row.coverage = self.tallies[index].coverage(others.map(|(_, tally)| tally));
+            row.even_pairs = self.tallies[index].in_first(self.even);
+        }
+        self.coverage = self.tally.coverage([].into_iter());
     }
 
     /// Whether no finding of an earlier window shows the same.
@@ -183,6 +222,8 @@ impl Row {
             virtual_milliseconds: 0,
             spent: Duration::ZERO,
             holds: 0,
+            coverage: Coverage::default(),
+            even_pairs: 0,
             causes: BTreeMap::new(),
         }
     }
@@ -210,6 +251,8 @@ impl WindowRow {
             strategy: window.strategy,
             hash: hash(window.hash),
             holds: window.holds,
+            pairs: window.pairs.len() as u64,
+            fresh: window.fresh,
             causes,
             spent: window.spent,
         }

@@ -123,6 +123,7 @@ fn collect(
         }
     }
     early.into_values().for_each(|moment| report.take(&moment));
+    report.count();
     Ok(())
 }
 

@@ -163,7 +163,7 @@ fn planned(
 
 impl Anchor {
     /// What an event is to the processor that it is recorded of.
-    fn of(event: &Event) -> Option<Self> {
+    pub fn of(event: &Event) -> Option<Self> {
         Some(match event {
             Event::Entry { .. } => Self::Entry,
             Event::SvmExit { .. } | Event::VmxExit { .. } => Self::Exit,

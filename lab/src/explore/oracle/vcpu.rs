@@ -59,12 +59,12 @@ pub struct Vcpu {
 }
 
 /// Whether a guest of SVM leaves to sleep.
-pub(super) fn svm_halts(code: ExitCode) -> bool {
+pub fn svm_halts(code: ExitCode) -> bool {
     matches!(code, ExitCode::Hlt | ExitCode::IdleHlt)
 }
 
 /// Whether a guest of VMX leaves to sleep.
-pub(super) fn vmx_halts(reason: u32) -> bool {
+pub fn vmx_halts(reason: u32) -> bool {
     reason & 0xFFFF == VMX_HLT
 }
 

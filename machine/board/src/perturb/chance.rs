@@ -4,9 +4,6 @@ use super::Anchor;
 use arch::time::Picoseconds;
 use bus::Random;
 
-/// What silicon's own steps and messages may be late by.
-const SILICON: Picoseconds = Picoseconds::from_nanoseconds(2_000);
-
 /// A place from an anchor on, and what happens there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
@@ -52,11 +49,10 @@ impl Chance {
         Some(Held { offset, delay: self.delay(after) })
     }
 
-    /// Between the steps of an IPI it is the silicon alone that is slow.
     fn delay(&mut self, after: Anchor) -> Picoseconds {
         let (least, most) = self.delays;
-        let bound = if matches!(after, Anchor::Post | Anchor::Send) { SILICON } else { most };
-        self.log_uniform(least.min(bound), most.min(bound))
+        let bound = after.longest_delay().min(most);
+        self.log_uniform(least.min(bound), bound)
     }
 
     /// All orders of magnitude are alike, to within a factor of two.

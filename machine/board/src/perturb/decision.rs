@@ -6,6 +6,11 @@ use arch::time::Picoseconds;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// What silicon's own steps and messages may be late by.
+const SILICON: Picoseconds = Picoseconds::from_nanoseconds(2_000);
+/// What a processor may be held up by.
+const PROCESSOR: Picoseconds = Picoseconds::from_nanoseconds(100_000);
+
 /// What a processor has done, as its silicon shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -43,6 +48,15 @@ impl Anchor {
         Self::Post,
         Self::Send,
     ];
+
+    /// For how long a processor may be held behind it: between the steps of an IPI it is the
+    /// silicon alone that is slow.
+    pub const fn longest_delay(self) -> Picoseconds {
+        match self {
+            Self::Post | Self::Send => SILICON,
+            _ => PROCESSOR,
+        }
+    }
 
     /// For readers, behind a number.
     pub const fn name(self) -> &'static str {
