@@ -22,7 +22,7 @@ impl Report {
     /// For a mailing list or a ticket.
     pub fn to_markdown(&self) -> String {
         let mut text = format!("{}\n\n{}", self.head(), self.grid().to_markdown());
-        text += &format!("\n{}\n", self.left());
+        text += &format!("\n{}", self.left());
         for found in &self.findings {
             let told = report::grid::marked_down(&found.story.join("; "));
             text += &format!("\n### {}\n\n{told}\n\n", found.cause);
