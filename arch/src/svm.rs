@@ -11,6 +11,7 @@ pub mod event;
 pub mod exit;
 pub mod feature;
 pub mod intercept;
+pub mod listing;
 pub mod msr;
 pub mod segment;
 pub mod vmcb;

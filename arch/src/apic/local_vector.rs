@@ -113,6 +113,19 @@ impl LocalVector {
         self as u16
     }
 
+    /// As the manual's table of the APIC's registers has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CorrectedMachineCheck => "LVT CMCI",
+            Self::Timer => "LVT timer",
+            Self::Thermal => "LVT thermal",
+            Self::Performance => "LVT performance",
+            Self::Lint0 => "LVT LINT0",
+            Self::Lint1 => "LVT LINT1",
+            Self::Error => "LVT error",
+        }
+    }
+
     /// Bits that software can write; [`Lvt::READ_ONLY`] and reserved bits are outside.
     ///
     /// DEVIATION(APM2 "Error Interrupts"): the error entry has no message type; errors are Fixed.

@@ -173,6 +173,38 @@ impl Register {
         }
     }
 
+    /// The manual's short name; of a numbered one without the number.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Id => "ID",
+            Self::Version => "VERSION",
+            Self::TaskPriority => "TPR",
+            Self::ArbitrationPriority => "APR",
+            Self::ProcessorPriority => "PPR",
+            Self::EndOfInterrupt => "EOI",
+            Self::RemoteRead => "RRR",
+            Self::LogicalDestination => "LDR",
+            Self::DestinationFormat => "DFR",
+            Self::SpuriousVector => "SVR",
+            Self::InService(_) => "ISR",
+            Self::TriggerMode(_) => "TMR",
+            Self::Request(_) => "IRR",
+            Self::ErrorStatus => "ESR",
+            Self::LocalVector(entry) => entry.name(),
+            Self::Command => "ICR low",
+            Self::CommandHigh => "ICR high",
+            Self::InitialCount => "initial count",
+            Self::CurrentCount => "current count",
+            Self::DivideConfiguration => "DCR",
+            Self::SelfIpi => "SELF IPI",
+            Self::ExtendedFeature => "extended feature",
+            Self::ExtendedControl => "extended control",
+            Self::SpecificEndOfInterrupt => "SEOI",
+            Self::InterruptEnable(_) => "IER",
+            Self::ExtendedLocalVector(_) => "extended LVT",
+        }
+    }
+
     /// The MSR of x2APIC mode, where the register has one.
     pub const fn msr(self) -> Option<u32> {
         let msr = MSR_FIRST + (self.offset() >> 4) as u32;

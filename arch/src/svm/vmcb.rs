@@ -8,9 +8,11 @@ use super::avic;
 use super::clean::Covered;
 use super::event::Injection;
 use super::intercept::{Intercepts, Vector3, Vector4, Vector5};
+use super::listing::Listed;
 use super::segment::{Segment, SegmentAttributes};
 use bitfield_struct::bitfield;
 use bitflags::bitflags;
+use core::fmt;
 use core::marker::PhantomData;
 use serde::{Deserialize, Serialize};
 
@@ -47,10 +49,16 @@ impl<T> Copy for Field<T> {}
 pub trait Value: Copy {
     /// Bytes that the value takes.
     const SIZE: usize;
+    /// Where the manual explains it, if not with the area that it lies in.
+    const SECTION: Option<&'static str> = None;
     /// From exactly [`Self::SIZE`] bytes.
     fn load(bytes: &[u8]) -> Self;
     /// Into exactly [`Self::SIZE`] bytes.
     fn store(self, bytes: &mut [u8]);
+    /// Its parts by name, for readers; nothing of a plain number.
+    fn describe(self, _: &mut dyn fmt::Write) -> fmt::Result {
+        Ok(())
+    }
 }
 
 macro_rules! integer_value {
@@ -70,14 +78,18 @@ macro_rules! integer_value {
 }
 
 macro_rules! bits_value {
-    ($($name:ty: $integer:ty, $from:ident, $into:ident;)*) => {$(
+    ($($name:ty: $integer:ty, $from:ident, $into:ident, $section:literal;)*) => {$(
         impl Value for $name {
             const SIZE: usize = size_of::<$integer>();
+            const SECTION: Option<&'static str> = Some($section);
             fn load(bytes: &[u8]) -> Self {
                 Self::$from(<$integer>::load(bytes))
             }
             fn store(self, bytes: &mut [u8]) {
                 self.$into().store(bytes);
+            }
+            fn describe(self, out: &mut dyn fmt::Write) -> fmt::Result {
+                write!(out, "{self:?}")
             }
         }
     )*};
@@ -85,20 +97,28 @@ macro_rules! bits_value {
 
 integer_value!(u8, u16, u32, u64);
 bits_value! {
-    InterruptControl: u64, from_bits, into_bits;
-    InterruptState: u64, from_bits, into_bits;
-    Injection: u64, from_bits, into_bits;
-    NestedControl: u64, from_bits, into_bits;
-    VirtualizationExtensions: u64, from_bits, into_bits;
-    avic::PhysicalTablePointer: u64, from_bits, into_bits;
-    CleanBits: u32, from_bits_retain, bits;
-    Vector3: u32, from_bits_retain, bits;
-    Vector4: u32, from_bits_retain, bits;
-    Vector5: u32, from_bits_retain, bits;
+    InterruptControl: u64, from_bits, into_bits, "APM2 \"Virtual Interrupts\"";
+    InterruptState: u64, from_bits, into_bits, "APM2 \"Interrupt Shadows\"";
+    Injection: u64, from_bits, into_bits, "APM2 \"Event Injection\"";
+    NestedControl: u64, from_bits, into_bits, "APM2 \"Enabling Nested Paging\"";
+    VirtualizationExtensions: u64, from_bits, into_bits, "APM2 \"LBR Virtualization\"";
+    avic::PhysicalTablePointer: u64, from_bits, into_bits, "APM2 \"Physical APIC ID Table\"";
+    CleanBits: u32, from_bits_retain, bits, "APM2 \"VMCB State Caching\"";
+    Vector3: u32, from_bits_retain, bits, "APM2 \"Instruction Intercepts\"";
+    Vector4: u32, from_bits_retain, bits, "APM2 \"Instruction Intercepts\"";
+    Vector5: u32, from_bits_retain, bits, "APM2 \"Instruction Intercepts\"";
 }
 
 impl Value for Segment {
     const SIZE: usize = 16;
+    fn describe(self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let Self { selector, attributes, limit, base } = self;
+        let attributes = attributes.into_bits();
+        write!(
+            out,
+            "selector {selector:#x}, attributes {attributes:#x}, limit {limit:#x}, base {base:#x}"
+        )
+    }
     fn load(bytes: &[u8]) -> Self {
         Self {
             selector: u16::load(&bytes[0..2]),
@@ -117,6 +137,10 @@ impl Value for Segment {
 
 impl Value for Intercepts {
     const SIZE: usize = 24;
+    const SECTION: Option<&'static str> = Some("APM2 \"Instruction Intercepts\"");
+    fn describe(self, out: &mut dyn fmt::Write) -> fmt::Result {
+        write!(out, "{self:?}")
+    }
     fn load(bytes: &[u8]) -> Self {
         Self {
             control_registers: u32::load(&bytes[0..4]),
@@ -174,12 +198,19 @@ macro_rules! fields {
         /// What clean bits cover.
         pub(in crate::svm) const KEPT: &[Covered] =
             &[$($(Covered::by(CleanBits::$bit, $name),)?)*];
+
+        /// All of them, for readers.
+        pub(in crate::svm) const LISTED: &[Listed] =
+            &[$(Listed::of(stringify!($name), $name, SECTION),)*];
     };
 }
 
 /// The control area, 000h–3FFh. [APM2 "VMCB Layout, Control Area"]
 pub mod control {
     use super::*;
+
+    /// Where the manual lists them.
+    pub const SECTION: &str = "APM2 \"VMCB Layout, Control Area\"";
 
     fields! {
         /// 000h–017h
@@ -240,6 +271,9 @@ pub mod control {
 /// The state save area, from 400h. [APM2 "VMCB Layout, State Save Area"]
 pub mod save {
     use super::*;
+
+    /// Where the manual lists them.
+    pub const SECTION: &str = "APM2 \"VMCB Layout, State Save Area\"";
 
     fields! {
         /// ES

@@ -86,6 +86,27 @@ impl Field {
         }
     }
 
+    /// Where the manual lists the encoding. [SDM3 "Field Encoding in VMCS"]
+    pub const fn section(self) -> &'static str {
+        match (self.width(), self.group()) {
+            (Width::Bits16, Group::Control) => "SDM3 \"16-Bit Control Fields\"",
+            (Width::Bits16, Group::Guest) => "SDM3 \"16-Bit Guest-State Fields\"",
+            (Width::Bits16, _) => "SDM3 \"16-Bit Host-State Fields\"",
+            (Width::Bits64, Group::Control) => "SDM3 \"64-Bit Control Fields\"",
+            (Width::Bits64, Group::ReadOnly) => "SDM3 \"64-Bit Read-Only Data Field\"",
+            (Width::Bits64, Group::Guest) => "SDM3 \"64-Bit Guest-State Fields\"",
+            (Width::Bits64, Group::Host) => "SDM3 \"64-Bit Host-State Fields\"",
+            (Width::Bits32, Group::Control) => "SDM3 \"32-Bit Control Fields\"",
+            (Width::Bits32, Group::ReadOnly) => "SDM3 \"32-Bit Read-Only Data Fields\"",
+            (Width::Bits32, Group::Guest) => "SDM3 \"32-Bit Guest-State Fields\"",
+            (Width::Bits32, Group::Host) => "SDM3 \"32-Bit Host-State Field\"",
+            (Width::Natural, Group::Control) => "SDM3 \"Natural-Width Control Fields\"",
+            (Width::Natural, Group::ReadOnly) => "SDM3 \"Natural-Width Read-Only Data Fields\"",
+            (Width::Natural, Group::Guest) => "SDM3 \"Natural-Width Guest-State Fields\"",
+            (Width::Natural, Group::Host) => "SDM3 \"Natural-Width Host-State Fields\"",
+        }
+    }
+
     /// Bits 9:1, what IA32_VMX_VMCS_ENUM counts.
     pub const fn index(self) -> u16 {
         self.0 >> 1 & 0x1FF

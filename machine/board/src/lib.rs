@@ -11,6 +11,7 @@ pub mod debugger;
 mod delivery;
 pub mod firmware;
 pub mod image_file;
+pub mod inspection;
 pub mod load;
 mod machine;
 mod mark;

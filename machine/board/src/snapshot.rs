@@ -10,7 +10,7 @@ mod machine;
 mod reader;
 mod writer;
 
-pub use machine::RestoreError;
+pub use machine::{RestoreError, SavedMachine};
 pub use reader::{Head, SnapshotReader};
 pub use writer::save;
 

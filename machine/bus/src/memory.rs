@@ -102,6 +102,13 @@ impl GuestMemory {
         }
     }
 
+    /// The address of an index into `ram`, for reports.
+    pub fn address(&self, offset: u64) -> Option<SystemPhysical> {
+        let above = offset.checked_sub(self.layout.low);
+        let address = above.map_or(offset, |above| HOLE_END + above);
+        (offset < self.ram.len() as u64).then_some(SystemPhysical(address))
+    }
+
     #[inline]
     fn range(
         &self,

@@ -88,6 +88,11 @@ impl IoApic {
         self.pins.get(usize::from(pin)).map(Pin::entry)
     }
 
+    /// The level of `pin`, for the board's reports.
+    pub fn is_asserted(&self, pin: u8) -> Option<bool> {
+        self.pins.get(usize::from(pin)).map(|pin| pin.is_asserted)
+    }
+
     /// Reads the window; the offset is relative to the I/O APIC's base.
     pub fn read_mmio(&mut self, offset: u16, size: u8) -> u64 {
         let value = match offset & 0xFF {

@@ -7,6 +7,7 @@
 
 mod chip;
 
+pub use chip::ChipRegisters;
 use chip::{CASCADE, Chip};
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,11 @@ impl PicPair {
     /// As after power-on: software has to initialize both before they interrupt.
     pub fn new() -> Self {
         Self { master: Chip::new(MASTER_LEVEL_CAPABLE), slave: Chip::new(SLAVE_LEVEL_CAPABLE) }
+    }
+
+    /// The registers of master and slave, for reports.
+    pub fn registers(&self) -> [ChipRegisters; 2] {
+        [self.master.registers(), self.slave.registers()]
     }
 
     /// Reads port 20h, 21h, A0h, A1h, 4D0h or 4D1h; any other gives FFh.

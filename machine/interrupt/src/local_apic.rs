@@ -140,6 +140,12 @@ impl LocalApic {
         ApicId(if self.is_x2apic() { register } else { register >> 24 })
     }
 
+    /// What a register would read as, whatever the mode, with nothing changed by it; `None` if the
+    /// model lacks it. For readers of reports.
+    pub fn peek(&self, register: Register, now: Picoseconds) -> Option<u32> {
+        self.model.has(register).then(|| self.clone().read_register(register, now))
+    }
+
     /// IA32_APIC_BASE.
     pub fn base(&self) -> u64 {
         self.base

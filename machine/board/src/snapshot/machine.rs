@@ -127,6 +127,29 @@ impl Machine {
     }
 }
 
+/// A saved machine that is only looked at, so that what it was built from need not be known.
+pub struct SavedMachine {
+    /// All except RAM.
+    pub state: State,
+    /// RAM.
+    pub memory: GuestMemory,
+}
+
+impl SavedMachine {
+    /// Reads a snapshot. `file` is the name for messages.
+    pub fn open(file: &str, mut input: impl Read) -> Result<Self, SnapshotError> {
+        Self::open_from(file, &mut input)
+    }
+
+    fn open_from(file: &str, input: &mut dyn Read) -> Result<Self, SnapshotError> {
+        let reader = SnapshotReader::new(file, input)?;
+        let own = reader.head().configuration;
+        let (restored, memory) = reader.restore::<Restored>(own)?;
+        check_places(file, &restored, &memory)?;
+        Ok(Self { state: restored.state, memory })
+    }
+}
+
 /// What is not zero, with its page.
 fn by_page<T: Default + PartialEq>(values: impl Iterator<Item = T>) -> Vec<(u64, T)> {
     let pages = values.enumerate().filter(|(_, value)| *value != T::default());
@@ -152,6 +175,16 @@ fn check(
     if turn >= expected {
         return Err(refuse(format!("the turn of processor {turn}, must be below {expected}")));
     }
+    check_places(file, restored, memory)
+}
+
+/// What leads into RAM.
+fn check_places(
+    file: &str,
+    restored: &Restored,
+    memory: &GuestMemory,
+) -> Result<(), SnapshotError> {
+    let refuse = |why: String| SnapshotError::State { file: file.into(), why };
     for (number, cpu) in restored.state.cpus.iter().enumerate() {
         cpu.translation
             .check(memory.ram.len() as u64)

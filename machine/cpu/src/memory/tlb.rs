@@ -54,6 +54,27 @@ pub struct Tlb {
     pub(crate) epoch: u64,
 }
 
+/// A translation, for reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The first byte of its 4 KiB.
+    pub linear: u64,
+    /// Where it leads: an index into RAM.
+    pub offset: u64,
+    /// 0 is the host's.
+    pub asid: u32,
+    /// With PCIDE, of CR3.
+    pub pcid: u16,
+    /// For accesses at CPL 3.
+    pub is_user: bool,
+    /// Which accesses it serves.
+    pub reads: bool,
+    /// Which accesses it serves.
+    pub writes: bool,
+    /// Which accesses it serves.
+    pub executes: bool,
+}
+
 /// What a translation buffer from a file cannot say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadTranslation {
@@ -127,6 +148,27 @@ impl Tlb {
             Some(context) => Err(BadTranslation::Context { context }),
             None => Ok(()),
         }
+    }
+
+    /// What is known of address spaces that keep their translations, for reports. A page may be
+    /// held in several sets.
+    pub fn held(&self) -> impl Iterator<Item = Held> {
+        self.entries.iter().enumerate().filter_map(|(number, entry)| {
+            let grants = [entry.read, entry.write, entry.execute];
+            let tag = *grants.iter().find(|tag| **tag != NEVER)?;
+            let space = self.spaces.iter().find(|space| space.context == tag & 0xFFF)?;
+            let [reads, writes, executes] = grants.map(|grant| grant == tag);
+            Some(Held {
+                linear: tag & !0xFFF,
+                offset: entry.offset,
+                asid: space.asid,
+                pcid: space.pcid,
+                is_user: number / ENTRIES == USER / ENTRIES,
+                reads,
+                writes,
+                executes,
+            })
+        })
     }
 
     /// All entries: a set behind the other.

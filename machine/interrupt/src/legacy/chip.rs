@@ -41,7 +41,35 @@ pub(super) struct Chip {
     reads_in_service: bool,
 }
 
+/// What one 8259A holds, a bit an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChipRegisters {
+    /// IRR
+    pub requests: u8,
+    /// ISR
+    pub in_service: u8,
+    /// IMR
+    pub masked: u8,
+    /// Of the inputs, as the board drives them.
+    pub lines: u8,
+    /// ELCR
+    pub level_triggered: u8,
+    /// ICW2: the vector of input 0.
+    pub vector_base: u8,
+}
+
 impl Chip {
+    pub fn registers(&self) -> ChipRegisters {
+        ChipRegisters {
+            requests: self.requests,
+            in_service: self.in_service,
+            masked: self.masked,
+            lines: self.lines,
+            level_triggered: self.level_triggered,
+            vector_base: self.vector_base,
+        }
+    }
+
     pub fn new(level_capable: u8) -> Self {
         Self {
             lines: 0,
