@@ -6,6 +6,7 @@
 
 mod device;
 mod option;
+mod place;
 mod processor;
 mod request;
 

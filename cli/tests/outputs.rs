@@ -95,6 +95,7 @@ const VERBS: &[&str] = &[
     "report --format json host",
     "snapshot -o - --root host",
     "snapshot --show-rules",
+    "machine inspect nosuch",
     "machine list-cpus",
     "machine list-cpus --format json",
     "machine list-variants",

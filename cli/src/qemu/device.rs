@@ -140,13 +140,6 @@ pub(super) fn serial(request: &mut Request, text: &str) -> Result<(), String> {
     }
 }
 
-pub(super) fn monitor(_: &mut Request, text: &str) -> Result<(), String> {
-    match text {
-        "none" | "null" => Ok(()),
-        _ => Err("the machine has no monitor: only none".into()),
-    }
-}
-
 /// There is no display, which is what `none` asks for.
 pub(super) fn display(request: &mut Request, text: &str) -> Result<(), String> {
     if text != "none" {

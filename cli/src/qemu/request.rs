@@ -1,6 +1,7 @@
 //! What QEMU's options ask for, and the options of `machine run` that say the same.
 
 use super::option::{self, Meaning};
+use super::place::{self, Place};
 use super::{VERSION, device};
 use std::path::{Path, PathBuf};
 
@@ -41,6 +42,8 @@ pub(super) struct Request {
     pub(super) drives: Vec<(String, String)>,
     pub(super) has_network: bool,
     gdb: Option<String>,
+    monitor: Option<Place>,
+    protocol: Option<Place>,
     is_stopped: bool,
     is_snapshot: bool,
     /// A reset is the end.
@@ -171,6 +174,21 @@ impl Request {
         Ok(())
     }
 
+    pub fn set_monitor(&mut self, text: &str) -> Result<(), String> {
+        match text {
+            "none" | "null" => Ok(()),
+            _ => set(&mut self.monitor, Place::parse(text)?),
+        }
+    }
+
+    pub fn set_protocol(&mut self, text: &str) -> Result<(), String> {
+        let place = Place::parse(text)?;
+        if place.socket.is_none() {
+            return Err("the protocol is at a socket file alone: unix:PATH,server=on".into());
+        }
+        set(&mut self.protocol, place)
+    }
+
     pub fn set_stopped(&mut self) -> Result<(), String> {
         self.is_stopped = true;
         Ok(())
@@ -191,8 +209,13 @@ impl Request {
         let kernel = self.kernel.as_deref().ok_or("-kernel is missing: there is no firmware")?;
         readable(kernel)
             .map_err(|why| format!("could not load kernel '{}': {why}", kernel.display()))?;
-        if self.is_stopped && self.gdb.is_none() {
-            return Err("-S: nobody could let the machine go on: it needs -gdb".into());
+        let has_monitor = self.monitor.is_some() || self.protocol.is_some();
+        if self.is_stopped && self.gdb.is_none() && !has_monitor {
+            let why = "-S: nobody could let the machine go on: it needs -gdb, -qmp or -monitor";
+            return Err(why.into());
+        }
+        if self.gdb.is_some() && has_monitor {
+            return Err("-gdb: a debugger looks on alone, without -qmp and -monitor".into());
         }
         let mut words = vec!["--quiet".to_owned()];
         let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
@@ -214,6 +237,10 @@ impl Request {
         if self.has_network {
             option("--net", "answer".to_owned());
         }
+        words.extend(place::words(self.monitor.as_ref(), self.protocol.as_ref()));
+        if self.is_stopped && has_monitor {
+            words.push("--stopped".into());
+        }
         words.extend(self.devices.iter().cloned());
         for (_, disk) in &self.drives {
             // -snapshot keeps writes in memory, as our disks do unless told otherwise.
@@ -225,6 +252,14 @@ impl Request {
         }
         Ok(words)
     }
+}
+
+fn set(slot: &mut Option<Place>, place: Place) -> Result<(), String> {
+    if slot.is_some() {
+        return Err("there can be one".into());
+    }
+    *slot = Some(place);
+    Ok(())
 }
 
 fn readable(path: &Path) -> std::io::Result<()> {
@@ -271,6 +306,7 @@ mod tests {
             ("-smp cpus=3", "--cpus 3 --memory 134217728"),
             ("-gdb tcp::1234", "--cpus 1 --memory 134217728 --gdb :1234"),
             ("-s -S", "--cpus 1 --memory 134217728 --gdb :1234"),
+            ("-qmp unix:q,server=on,wait=off -S", "--cpus 1 --memory 134217728 --qmp q --stopped"),
             (
                 "-drive if=virtio,format=raw,file=a.img",
                 "--cpus 1 --memory 134217728 --disk a.img,write-through",
@@ -298,6 +334,9 @@ mod tests {
             ("-device isa-debug-exit,iobase=0x501", "F4h"),
             ("-drive file=a.qcow2,if=virtio,format=qcow2", "raw"),
             ("-bios x", "no firmware"),
+            ("-qmp tcp:localhost:4444,server=on", "unix:PATH"),
+            ("-qmp stdio", "a socket file alone"),
+            ("-qmp unix:a,server=on -qmp unix:b,server=on", "there can be one"),
             ("disk.img", "-drive"),
             ("-cpu nosuch", "nosuch"),
         ] {

@@ -79,6 +79,10 @@ const ALLOWED: &[i64] = &[
     libc::SYS_ppoll,
     libc::SYS_pipe2,
     libc::SYS_eventfd2,
+    // The line editor's wait for keys and for a terminal of another size. A pair of sockets leads
+    // nowhere but to this process.
+    libc::SYS_pselect6,
+    libc::SYS_socketpair,
     // Who this is, and chance.
     libc::SYS_getpid,
     libc::SYS_gettid,
@@ -113,6 +117,7 @@ const OLDER: &[i64] = &[
     libc::SYS_dup2,
     libc::SYS_pipe,
     libc::SYS_poll,
+    libc::SYS_select,
     libc::SYS_time,
 ];
 #[cfg(not(target_arch = "x86_64"))]

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 
 /// The folder of the test, for the process that shuts itself in.
@@ -101,7 +101,7 @@ fn calls_are_closed_after(check: impl FnOnce()) {
     refused("listening", TcpListener::bind("127.0.0.1:0").map(drop));
     refused("a connection", TcpStream::connect("127.0.0.1:1").map(drop));
     refused("a datagram", UdpSocket::bind("127.0.0.1:0").map(drop));
-    refused("sockets", UnixStream::pair().map(drop));
+    refused("a socket", UnixDatagram::unbound().map(drop));
     let mode = fs::Permissions::from_mode(0o777);
     refused("another mode", fs::set_permissions("/", mode));
     let sum = std::thread::spawn(|| 1 + 1).join();

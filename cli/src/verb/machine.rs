@@ -3,15 +3,19 @@
 mod closing;
 mod console;
 pub mod devices;
+mod ending;
 mod gdb;
+mod inspect;
 mod interact;
 mod list_cpus;
 mod list_variants;
 pub mod model;
+mod monitor;
 pub mod platform;
 mod run;
 pub mod size;
 mod snapshot;
+mod socket;
 pub mod symbols;
 mod test;
 mod trace;
@@ -32,6 +36,8 @@ enum Action {
     Run(Box<run::Arguments>),
     /// Run self-checking images, and report as TAP or JUnit
     Test(test::Arguments),
+    /// Show what a snapshot holds: registers, APICs, IOMMU, control blocks, translations
+    Inspect(inspect::Arguments),
     /// The CPU models and their features
     ListCpus(list_cpus::Arguments),
     /// Errata and points that the manuals leave open, for --variant
@@ -55,6 +61,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.action {
         Action::Run(arguments) => run::run(&arguments),
         Action::Test(arguments) => test::run(&arguments),
+        Action::Inspect(arguments) => inspect::run(&arguments),
         Action::ListCpus(arguments) => list_cpus::run(&arguments),
         Action::ListVariants(arguments) => list_variants::run(&arguments),
         Action::Trace(arguments) => trace::run(&arguments),

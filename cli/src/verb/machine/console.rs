@@ -1,16 +1,21 @@
 //! The guest's serial console on standard input and output.
 //!
 //! On a terminal, standard input is raw, so that every key reaches the guest; Ctrl-A is the escape:
-//! Ctrl-A x leaves, Ctrl-A h helps, Ctrl-A Ctrl-A sends Ctrl-A.
+//! Ctrl-A x leaves, Ctrl-A c comes to the monitor, Ctrl-A h helps, Ctrl-A Ctrl-A sends Ctrl-A.
 
 use board::Recall;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::termios::{self, OptionalActions, Termios};
-use std::io::{IsTerminal, Read, Write};
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::time::Duration;
 
 const ESCAPE: u8 = 1;
 const HELP: &[u8] = b"\r\nCtrl-A x  leave\r\nCtrl-A s  status line\r\nCtrl-A h  this help\r\n\
-    Ctrl-A Ctrl-A  send Ctrl-A\r\n";
+    Ctrl-A c  the monitor's prompt, with --monitor\r\nCtrl-A Ctrl-A  send Ctrl-A\r\n";
 /// Chunks of input that wait for the guest.
 const WAITING_CHUNKS: usize = 64;
 
@@ -19,7 +24,11 @@ const WAITING_CHUNKS: usize = 64;
 pub enum Request {
     Leave,
     Status,
+    Monitor,
 }
+
+/// Between two looks whether the keyboard is another's for a while.
+const LOOK_NS: i64 = 50_000_000;
 
 pub struct Console {
     input: Option<Receiver<Vec<u8>>>,
@@ -27,28 +36,32 @@ pub struct Console {
     pending: Vec<u8>,
     is_escaped: bool,
     saved: Option<Termios>,
+    /// The keyboard is another's for a while.
+    is_suspended: Arc<AtomicBool>,
 }
 
 impl Console {
+    /// Takes nothing of standard input, which is another's.
+    pub fn without_input() -> Self {
+        let is_suspended = Arc::default();
+        Self { input: None, pending: Vec::new(), is_escaped: false, saved: None, is_suspended }
+    }
+
     /// Takes over standard input. A key that is not for the guest recalls the machine, so that it
     /// is obeyed at once; what is typed for the guest waits for the end of a slice of virtual time.
     pub fn open(recall: Recall) -> Self {
-        let mut console = Self { input: None, pending: Vec::new(), is_escaped: false, saved: None };
-        if std::io::stdin().is_terminal()
-            && let Ok(saved) = termios::tcgetattr(std::io::stdin())
-        {
-            let mut raw = saved.clone();
-            raw.make_raw();
-            if termios::tcsetattr(std::io::stdin(), OptionalActions::Now, &raw).is_ok() {
-                console.saved = Some(saved);
-            }
+        let mut console = Self::without_input();
+        if std::io::stdin().is_terminal() {
+            console.saved = termios::tcgetattr(std::io::stdin()).ok();
+            console.resume();
         }
         let (sender, receiver) = sync_channel(WAITING_CHUNKS);
         let is_raw = console.is_raw();
+        let is_suspended = Arc::clone(&console.is_suspended);
         let reader = std::thread::Builder::new().spawn(move || {
             let mut buffer = [0; 256];
             let mut is_escaped = false;
-            while let Ok(length @ 1..) = std::io::stdin().read(&mut buffer) {
+            while let Some(length) = read_keys(&is_suspended, &mut buffer) {
                 let has_command = has_command(&mut is_escaped, &buffer[..length]);
                 if sender.send(buffer[..length].to_vec()).is_err() {
                     break;
@@ -63,6 +76,26 @@ impl Console {
             Err(error) => remark!("avicenna: what is typed does not reach the guest: {error}"),
         }
         console
+    }
+
+    /// The terminal is as it was before, and what is typed is another's.
+    pub fn suspend(&self) {
+        self.is_suspended.store(true, Ordering::Relaxed);
+        if let Some(saved) = &self.saved {
+            let _ = termios::tcsetattr(std::io::stdin(), OptionalActions::Now, saved);
+        }
+    }
+
+    /// What is typed is the guest's again; a terminal that cannot be raw stays as it is.
+    pub fn resume(&mut self) {
+        if let Some(saved) = &self.saved {
+            let mut raw = saved.clone();
+            raw.make_raw();
+            if termios::tcsetattr(std::io::stdin(), OptionalActions::Now, &raw).is_err() {
+                self.saved = None;
+            }
+        }
+        self.is_suspended.store(false, Ordering::Relaxed);
     }
 
     pub fn is_raw(&self) -> bool {
@@ -106,6 +139,7 @@ impl Console {
         match byte {
             b'x' | b'q' => return Some(Request::Leave),
             b's' => return Some(Request::Status),
+            b'c' => return Some(Request::Monitor),
             ESCAPE => self.pending.push(ESCAPE),
             _ => self.write(HELP),
         }
@@ -120,6 +154,31 @@ impl Console {
         // A closed standard output is not a reason to stop the guest.
         let mut output = std::io::stdout().lock();
         let _ = output.write_all(bytes).and_then(|()| output.flush());
+    }
+}
+
+/// Waits for what is typed while the keyboard is the guest's; how many bytes, `None` at the end.
+fn read_keys(is_suspended: &AtomicBool, into: &mut [u8]) -> Option<usize> {
+    let wait = Timespec { tv_sec: 0, tv_nsec: LOOK_NS };
+    loop {
+        if is_suspended.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_nanos(LOOK_NS as u64));
+            continue;
+        }
+        let stdin = std::io::stdin();
+        let is_ready = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&wait));
+        // A key that woke us may be the other's already.
+        if is_ready == Ok(0) || is_ready.is_err() || is_suspended.load(Ordering::Relaxed) {
+            match is_ready {
+                Err(error) if error != Errno::INTR => return None,
+                _ => continue,
+            }
+        }
+        match rustix::io::read(&stdin, &mut *into) {
+            Ok(length @ 1..) => return Some(length),
+            Err(error) if error == Errno::INTR => {}
+            Ok(0) | Err(_) => return None,
+        }
     }
 }
 

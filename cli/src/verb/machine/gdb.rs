@@ -1,6 +1,7 @@
 //! `--gdb ADDR`: the machine waits for a debugger, obeys it, and goes on alone when it leaves.
 
 use super::console::Console;
+use super::socket::SocketFile;
 use crate::sandbox::Sandbox;
 use crate::status::Usage;
 use anyhow::{Context, anyhow};
@@ -13,31 +14,20 @@ use board::{Machine, Outcome};
 use gdbstub::conn::{Connection, ConnectionExt};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Between two looks whether the end is asked for.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Others than its owner can neither read nor write a socket file.
-const OWN: u32 = 0o177;
-
 /// Where a debugger is waited for.
 pub enum Door {
     /// An address of this machine or, if every peer is let in, another.
     Tcp(TcpListener),
-    /// A file, for this user alone; it goes with the door.
-    File(UnixListener, PathBuf),
-}
-
-impl Drop for Door {
-    fn drop(&mut self) {
-        if let Door::File(_, path) = self {
-            let _ = std::fs::remove_file(path);
-        }
-    }
+    /// A file, for this user alone.
+    File(SocketFile),
 }
 
 impl Door {
@@ -46,20 +36,13 @@ impl Door {
         if !address.contains('/') {
             return listen(address, is_open).map(Door::Tcp);
         }
-        // The mode that a socket file is made with.
-        let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(OWN));
-        let listener = UnixListener::bind(address);
-        rustix::process::umask(before);
-        let listener = listener.with_context(|| format!("cannot listen at {address}"))?;
-        listener.set_nonblocking(true)?;
-        sandbox.removes(Path::new(address));
-        Ok(Door::File(listener, address.into()))
+        SocketFile::open(Path::new(address), sandbox).map(Door::File)
     }
 
     fn name(&self) -> io::Result<String> {
         Ok(match self {
             Door::Tcp(listener) => listener.local_addr()?.to_string(),
-            Door::File(_, path) => path.display().to_string(),
+            Door::File(file) => file.path().display().to_string(),
         })
     }
 
@@ -70,7 +53,7 @@ impl Door {
                 stream.set_nodelay(true)?;
                 Stream::Tcp(stream)
             }
-            Door::File(listener, _) => Stream::File(listener.accept()?.0),
+            Door::File(file) => Stream::File(file.accept()?),
         })
     }
 

@@ -6,8 +6,10 @@
 use super::closing::{self, Closing};
 use super::console::{Console, Request};
 use super::devices::{self, ChannelFiles};
+use super::ending::describe;
 use super::gdb;
 use super::model;
+use super::monitor::{self, Monitors, Verdict};
 use super::platform;
 use super::size::{parse_bytes, parse_duration};
 use super::snapshot::{self, Snapshots};
@@ -23,7 +25,7 @@ use board::snapshot::ConfigurationDigest;
 use board::topology::Topology;
 use board::{Configuration, Images, Limits, Machine, MachineError, Outcome};
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{BufReader, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,6 +70,8 @@ pub struct Arguments {
     platform: platform::Arguments,
     #[command(flatten)]
     devices: devices::Arguments,
+    #[command(flatten)]
+    monitor: monitor::Arguments,
     /// Seed of the processors' random numbers
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -131,13 +135,15 @@ pub fn status_of_run(arguments: &Arguments) -> anyhow::Result<u8> {
     let channels = arguments.devices.open_channels(&mut sandbox)?;
     let door = arguments.gdb.as_deref();
     let door = door.map(|at| gdb::Door::open(at, arguments.gdb_any, &mut sandbox)).transpose()?;
+    let monitors = Monitors::open(&arguments.monitor, &mut sandbox, status, &INTERRUPT)?;
     arguments.name_inputs(&mut sandbox);
     sandbox.raise(&arguments.sandbox);
     let (mut machine, digest) = build(arguments)?;
     choose_executor(&mut machine, arguments);
     let recorder = arguments.trace.as_deref().zip(trace);
     let mut recorder = recorder.map(|(path, output)| Recorder::new(path, output)).transpose()?;
-    machine.state.wiring.recorder.records = recorder.is_some().then(Vec::new);
+    let is_recorded = recorder.is_some() || monitors.wants_records();
+    machine.state.wiring.recorder.records = is_recorded.then(Vec::new);
     let recall = machine.recall.clone();
     let _ = ctrlc::set_handler(move || {
         INTERRUPT.store(true, Ordering::Relaxed);
@@ -146,7 +152,7 @@ pub fn status_of_run(arguments: &Arguments) -> anyhow::Result<u8> {
     let started = Start { at: Instant::now(), instructions: machine.instructions() };
     let channels = channels.connect(&mut machine)?;
     let snapshots = snapshots.of(digest);
-    let mut outputs = Outputs { recorder: recorder.as_mut(), channels, snapshots };
+    let mut outputs = Outputs { recorder: recorder.as_mut(), channels, snapshots, monitors };
     let end = drive(&mut machine, arguments, &mut outputs, door, &started)?;
     if let Some(text) = machine.post_mortem() {
         // A kernel with symbols of its own names its code.
@@ -244,6 +250,17 @@ fn ensure_ahead(machine: &Machine, arguments: &Arguments) -> anyhow::Result<()> 
     Ok(())
 }
 
+/// The machine is as it was when the run began, and what looks at it stays.
+fn reset(machine: &mut Machine, arguments: &Arguments) -> anyhow::Result<()> {
+    let (mut fresh, _) = build(arguments)?;
+    choose_executor(&mut fresh, arguments);
+    fresh.recall = machine.recall.clone();
+    let is_recorded = machine.state.wiring.recorder.records.is_some();
+    fresh.state.wiring.recorder.records = is_recorded.then(Vec::new);
+    *machine = fresh;
+    Ok(())
+}
+
 fn load(machine: &mut Machine, arguments: &Arguments) -> anyhow::Result<()> {
     let Some(kernel_path) = &arguments.kernel else { bail!("a kernel is missing") };
     let kernel = source::file(kernel_path, LARGEST_KERNEL, KERNEL_LIMIT)?;
@@ -318,12 +335,16 @@ struct Outputs<'a> {
     recorder: Option<&'a mut Recorder>,
     channels: ChannelFiles,
     snapshots: Snapshots,
+    /// Who looks on.
+    monitors: Monitors,
 }
 
 impl Outputs<'_> {
     fn take(&mut self, machine: &mut Machine, shown: &[u8]) -> anyhow::Result<()> {
-        if let Some(recorder) = self.recorder.as_deref_mut() {
-            recorder.take(machine)?;
+        self.monitors.note(machine);
+        match self.recorder.as_deref_mut() {
+            Some(recorder) => recorder.take(machine)?,
+            None => machine.state.wiring.recorder.records.iter_mut().for_each(Vec::clear),
         }
         self.channels.take(machine)?;
         self.snapshots.look(machine, shown)
@@ -338,7 +359,11 @@ fn drive(
     door: Option<gdb::Door>,
     started: &Start,
 ) -> anyhow::Result<u8> {
-    let mut console = Console::open(machine.recall.clone());
+    let is_asked_for = outputs.monitors.takes_input() && !std::io::stdin().is_terminal();
+    let mut console = match is_asked_for {
+        true => Console::without_input(),
+        false => Console::open(machine.recall.clone()),
+    };
     let last = arguments.until_virtual.unwrap_or(Picoseconds::MAX);
     let instructions = arguments.max_instructions.unwrap_or(u64::MAX);
     if let Some(door) = door {
@@ -350,12 +375,22 @@ fn drive(
     }
     outputs.snapshots.arm(machine);
     loop {
+        match outputs.monitors.attend(machine, &mut console) {
+            Verdict::Run => {}
+            Verdict::Quit => return Ok(Status::Clean.code()),
+            Verdict::Reset => {
+                reset(machine, arguments)?;
+                outputs.snapshots.arm(machine);
+                continue;
+            }
+        }
         let until = machine.state.now.saturating_add(SLICE).min(last);
         let limits = outputs.snapshots.limit(machine, Limits { until, instructions });
-        let outcome = machine.run(limits);
+        let outcome = outputs.monitors.run(machine, limits);
         let shown = show_output(machine, &mut console);
         outputs.take(machine, &shown)?;
         if let Some(outcome) = outcome {
+            outputs.monitors.end(machine, &mut console, outcome);
             return Ok(status(outcome));
         }
         if machine.instructions() >= instructions {
@@ -367,6 +402,7 @@ fn drive(
         match console.poll() {
             Some(Request::Leave) => return Ok(Status::Interrupted.code()),
             Some(Request::Status) => report(machine, Format::Text, started),
+            Some(Request::Monitor) => outputs.monitors.stop(),
             None => {}
         }
         if INTERRUPT.load(Ordering::Relaxed) {
@@ -410,7 +446,7 @@ fn report(machine: &Machine, format: Format, started: &Start) {
     let functions: Vec<_> = machine.state.wiring.chipset.virtual_functions().collect();
     let instructions = machine.instructions();
     let host_seconds = started.at.elapsed().as_secs_f64();
-    let executed = instructions - started.instructions;
+    let executed = instructions.saturating_sub(started.instructions);
     let outcome = machine.outcome().map(describe);
     let closing = Closing {
         schema: closing::SCHEMA,
@@ -435,16 +471,5 @@ fn report(machine: &Machine, format: Format, started: &Start) {
             remark!("avicenna: {closing}");
         }
         Format::Json => remark!("{}", serde_json::json!(closing)),
-    }
-}
-
-fn describe(outcome: Outcome) -> String {
-    match outcome {
-        Outcome::PowerOff => "power-off".into(),
-        Outcome::Reset => "reset".into(),
-        Outcome::DebugExit(value) => format!("debug exit {value:#x}"),
-        Outcome::TripleFault(cpu) => format!("triple fault on processor {cpu}"),
-        Outcome::VmxAbort(cpu, abort) => format!("processor {cpu} stopped by {abort}"),
-        Outcome::Deadlock => "every processor waits for ever".into(),
     }
 }
