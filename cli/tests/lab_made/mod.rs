@@ -71,7 +71,7 @@ pub fn result(observed: &[Observed], workload: &str) -> LabResult {
     let subject = Subject { cpu: "zen4", experiment: &experiment, workload };
     LabResult {
         schema: LabResult::SCHEMA,
-        verdict: lab::verdict::of(&experiment, workload, &comparisons, None),
+        verdict: lab::verdict::of(&experiment, workload, &comparisons, None, &[]),
         arms: experiment.arms(),
         costs: CostProfile::named("zen4").expect("a profile of the board").provenance(),
         host: HostFacts {
