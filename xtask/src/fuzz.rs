@@ -1,6 +1,7 @@
 //! `cargo xtask fuzz [MINUTES] [TARGET]`: every fuzz target for its part of the time, one after the
 //! other, at the lowest priority. What they found worth keeping is kept in target/fuzz/corpus; what
-//! was executed and reached is noted in target/fuzz/runs.tsv, a line for each run.
+//! was executed and reached is noted in target/fuzz/runs.tsv, a line for each run: when, target,
+//! seconds, seconds of processor time, executions, edges reached, outcome.
 
 use crate::cargo::cargo;
 use anyhow::{Context, Result, bail, ensure};
@@ -21,7 +22,14 @@ const HOST: &str = "x86_64-unknown-linux-gnu";
 /// An input that takes longer, in seconds, or more memory, in MiB, is a finding.
 const LIMITS: [&str; 2] = ["-timeout=25", "-rss_limit_mb=1024"];
 /// Real inputs to begin with, by target.
-const SEEDS: [(&str, &str); 1] = [("acpi_table", "host/facts/tests/data/acpi")];
+const SEEDS: [(&str, &str); 6] = [
+    ("acpi_table", "host/facts/tests/data/acpi"),
+    ("exits", "host/capture/tests/data"),
+    ("recording", "host/capture/tests/data"),
+    ("plan", "experiment/plans"),
+    ("plan", "machine/models"),
+    ("plan", "machine/board/costs"),
+];
 
 /// What a run came to.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -85,23 +93,37 @@ fn fuzz(root: &Path, programs: &Path, target: &str, seconds: u64) -> Result<bool
     command.arg(format!("-artifact_prefix={}/", found.display())).arg(&corpus);
     let seeds = SEEDS.iter().filter(|(name, _)| *name == target);
     command.args(seeds.map(|(_, folder)| root.join(folder)));
-    let began = Instant::now();
+    let (began, spent) = (Instant::now(), spent_by_children());
     let output = command.stdin(Stdio::null()).stdout(Stdio::null()).output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     let tally = tally(&said);
     let took = began.elapsed().as_secs();
+    let processor = spent_by_children() - spent;
     let outcome = if output.status.success() { "clean" } else { "found" };
     let Tally { executions, coverage } = tally;
-    println!("{target}: {took} s, {executions} executions, {coverage} edges, {outcome}");
+    println!(
+        "{target}: {took} s, {processor:.1} s of processor time, {executions} executions, {coverage} edges, {outcome}"
+    );
     if !output.status.success() {
         let last: Vec<&str> = said.lines().rev().take(20).collect();
         last.iter().rev().for_each(|line| println!("  {line}"));
     }
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
-    let line = format!("{now}\t{target}\t{took}\t{executions}\t{coverage}\t{outcome}\n");
+    let line =
+        format!("{now}\t{target}\t{took}\t{processor:.1}\t{executions}\t{coverage}\t{outcome}\n");
     let mut notes = fs::File::options().create(true).append(true).open(folder.join("runs.tsv"))?;
     notes.write_all(line.as_bytes())?;
     Ok(output.status.success())
+}
+
+/// Seconds of processor time of programs that have ended. [proc_pid_stat(5) "cutime"]
+fn spent_by_children() -> f64 {
+    const TICKS_A_SECOND: f64 = 100.0;
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name, in parentheses, may have spaces; the state is the first word behind it.
+    let words = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+    let ticks: f64 = words.skip(13).take(2).filter_map(|word| word.parse::<f64>().ok()).sum();
+    ticks / TICKS_A_SECOND
 }
 
 /// What libFuzzer says at its end, and of coverage at every step.

@@ -10,6 +10,7 @@ mod parts;
 mod pins;
 mod plans;
 mod room;
+mod sanitize;
 mod scenario;
 mod supply;
 mod tally;
@@ -40,6 +41,8 @@ usage: cargo xtask ci             formatting, clippy, tidy, tests: what has to h
        cargo xtask tidy --write   the same, after rewriting docs/deviations.md
        cargo xtask fuzz [MINUTES] [TARGET]
                                   every fuzz target, or one, for that long in all (10 minutes)
+       cargo xtask sanitize [CRATE...]
+                                  tests of the crates with unsafe code, under AddressSanitizer
        cargo xtask supply         other people's code: sources, checksums, reasons, and cargo-deny
        cargo xtask bill           the program's bill of materials, CycloneDX 1.6
        cargo xtask guest          the guests' images as files
@@ -69,6 +72,7 @@ fn run() -> Result<()> {
         ["tidy"] => tidy::run(&root(), false),
         ["tidy", "--write"] => tidy::run(&root(), true),
         ["fuzz", words @ ..] => fuzz::run(&root(), words),
+        ["sanitize", names @ ..] => sanitize::run(&root(), names),
         ["supply"] => supply::run(&root()),
         ["bill"] => bill::print(&root()),
         ["guest"] => guest::build(),
