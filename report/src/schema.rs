@@ -8,7 +8,7 @@ macro_rules! published {
 }
 
 /// Each with its file's name.
-pub const ALL: [(&str, &str); 20] = published!(
+pub const ALL: [(&str, &str); 21] = published!(
     "check-1.json"
     "compare-1.json"
     "enable-1.json"
@@ -17,6 +17,7 @@ pub const ALL: [(&str, &str); 20] = published!(
     "experiment-line-1.json"
     "experiment-list-1.json"
     "experiment-plan-1.json"
+    "inspect-1.json"
     "lab-1.json"
     "lab-compare-1.json"
     "lab-evidence-1.json"
