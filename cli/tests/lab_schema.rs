@@ -2,8 +2,10 @@
 
 mod lab_made;
 
+use bench::Outcome;
+use lab::drive::example::Choice;
 use lab::drive::observed::Observed;
-use lab::plan::Setting;
+use lab::plan::{Experiment, Setting};
 use lab::protocol::Guest;
 use lab::result::compare::Side;
 use lab_made::{observed, result, steps};
@@ -163,4 +165,48 @@ fn a_comparison_of_two_results_follows_its_published_schema() {
     schema::assert_follows(&value, &schema, "compared");
     value["is_equal"] = "perhaps".into();
     assert!(schema::fault(&value, &schema).is_some());
+}
+
+/// What the benchmark says when it has waited in vain.
+const LOST: &str = r#"{"record":"lost","test":"ipi_acknowledged","destination":"logical"}"#;
+
+fn loses(workload: &str, is_traced: bool) -> Observed {
+    let mut one = observed(Setting::Off);
+    one.step.workload = workload.into();
+    one.step.is_traced = is_traced;
+    one.result.console.push(LOST.into());
+    one.result.outcome = Outcome::DebugExit(1);
+    one
+}
+
+#[test]
+fn a_lost_interrupt_is_a_doubt_about_every_workload() {
+    for workload in ["ipi", "timer", "wake", "mesh"] {
+        for is_traced in [true, false] {
+            let result = result(&[observed(Setting::Off), loses(workload, is_traced)], workload);
+            let said = "xAPIC, off: an interrupt was lost (ipi_acknowledged logical)";
+            let text = &result.verdict.text;
+            assert!(text.contains(&format!("NOT TO BE TRUSTED: {said}")), "{workload}: {text}");
+            assert!(!result.verdict.is_sound, "{workload}");
+            assert_eq!(result.comparisons[0].lost, [said], "{workload}");
+        }
+    }
+}
+
+#[test]
+fn it_is_the_answer_where_that_was_asked_and_other_doubts_stay() {
+    let asked = ["lost >= 0".parse().expect("an expectation")];
+    let verdict = |one: Observed| {
+        let comparisons = lab::comparison::compare(&[one], "6.12.107", Choice::Typical);
+        let never = ["lost == 0".parse::<lab::verdict::expect::Expectation>().expect("another")];
+        assert_eq!(never[0].failures(&comparisons).len(), 1);
+        lab::verdict::of(&Experiment::default(), "wake", &comparisons, None, &asked)
+    };
+    let told = verdict(loses("wake", true));
+    assert_eq!(told.lost, Some(1));
+    assert!(told.text.starts_with("LOST: xAPIC, off: an interrupt was lost"), "{}", told.text);
+    let mut ended = loses("wake", true);
+    ended.result.outcome = Outcome::TimeLimit;
+    let doubted = verdict(ended);
+    assert!(!doubted.is_sound && doubted.text.contains("did not end"), "{}", doubted.text);
 }

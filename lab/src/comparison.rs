@@ -124,7 +124,7 @@ pub struct Comparison {
     pub breakdown: Vec<Breakdown>,
     /// Warnings of the host's kernel, and virtual machines that did not end as they should.
     pub troubles: Vec<String>,
-    /// Those of them that are interrupts which did not come.
+    /// Those of them that are interrupts for which a benchmark waited in vain.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<String>,
 }
@@ -238,9 +238,9 @@ fn comparison(name: &str, observed: &[Observed], release: &str, choice: Choice) 
     let in_between = between.iter().filter_map(|arm| arm.exits_per_ipi.as_ref());
     let unmet = exits_per_ipi.iter().chain(in_between).filter(|one| !one.is_as_expected());
     let unmet = unmet.map(ExitsPerIpi::sentence);
-    let named = |fault: &String| format!("{name}, {fault}");
-    let faults = found.0.iter().flat_map(|one| &one.faults).map(named);
-    let lost: Vec<String> = found.0.iter().flat_map(|one| &one.lost).map(named).collect();
+    let faults = found.0.iter().flat_map(|one| &one.faults);
+    let faults = faults.map(|fault| format!("{name}, {fault}"));
+    let lost = once(mine.clone().filter_map(lost));
     let unmet: Vec<String> = unmet.chain(faults).chain(lost.clone()).collect();
     Comparison {
         name: name.into(),
@@ -390,9 +390,14 @@ fn once(texts: impl Iterator<Item = String>) -> Vec<String> {
     all
 }
 
-/// Whether its guest waited for an interrupt in vain.
-fn has_lost(one: &Observed) -> bool {
-    workload::found::record(&one.result.console, "lost").is_some()
+/// What a benchmark waited for in vain; it then ends.
+fn lost(one: &Observed) -> Option<String> {
+    let record = workload::found::record(&one.result.console, "lost")?;
+    let word = |name: &str| record[name].as_str().unwrap_or_default().to_owned();
+    let what = [word("test"), word("destination")].join(" ");
+    let what = if what.trim().is_empty() { record.to_string() } else { what };
+    let (name, side) = (&one.step.name, one.step.arm.side());
+    Some(format!("{name}, {side}: an interrupt was lost ({})", what.trim()))
 }
 
 /// What would make a reader doubt the numbers.
@@ -400,8 +405,8 @@ fn troubles(one: &Observed) -> Vec<String> {
     let label = &one.step.arm.label;
     let ended = match &one.result.outcome {
         Outcome::DebugExit(0) | Outcome::PowerOff => None,
-        // Its benchmark ends so, and what was lost is told.
-        Outcome::DebugExit(1) if has_lost(one) => None,
+        // A benchmark that has lost one ends so, and that is told.
+        Outcome::DebugExit(1) if lost(one).is_some() => None,
         Outcome::TimeLimit => Some(format!(
             "the virtual machine did not end within {} s ({label}); --limit allows more",
             one.step.limit

@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_lost_interrupt_is_a_doubt_unless_it_is_what_was_asked_for() {
-        let text = "x2APIC, on: a wake-up was lost";
+        let text = "x2APIC, on: an interrupt was lost";
         let loses = || Comparison {
             troubles: vec![text.into()],
             lost: vec![text.into()],
@@ -278,7 +278,7 @@ mod tests {
         assert!(!doubted.is_sound && doubted.text.starts_with("NOT TO BE TRUSTED: x2APIC, on"));
         let told = verdict(loses(), asked);
         assert!(told.is_sound && told.lost == Some(1), "{told:?}");
-        assert!(told.text.starts_with("LOST: x2APIC, on: a wake-up was lost"), "{told:?}");
+        assert!(told.text.starts_with("LOST: x2APIC, on: an interrupt was lost"), "{told:?}");
         let mut other = loses();
         other.troubles.push("the kernel warned".into());
         assert!(!verdict(other, asked).is_sound, "what else is wrong is still a doubt");

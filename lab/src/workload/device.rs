@@ -305,7 +305,6 @@ impl DeviceInterrupts {
                 value: format!("{:.2}", self.exits),
             }),
             faults: self.faults(),
-            lost: Vec::new(),
         }
     }
 

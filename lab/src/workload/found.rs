@@ -62,8 +62,6 @@ pub struct Found {
     pub said: Option<Said>,
     /// What is not as it should be.
     pub faults: Vec<String>,
-    /// Interrupts that did not come.
-    pub lost: Vec<String>,
 }
 
 /// A row of a table that the workload's runs have together.

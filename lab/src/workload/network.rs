@@ -168,7 +168,6 @@ impl Traffic {
                 value: grouped(self.taken),
             }),
             faults: self.faults(),
-            lost: Vec::new(),
         }
     }
 

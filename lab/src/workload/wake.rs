@@ -1,6 +1,5 @@
 //! Wake-ups: IPIs to a vCPU that has halted.
 
-use super::found::{Found, Run};
 use super::kind::Workload;
 use crate::plan::Needs;
 
@@ -27,17 +26,5 @@ impl Workload for Wake {
 
     fn headline(&self) -> (&'static str, &'static str) {
         ("ipi_acknowledged physical", "a wake-up by IPI")
-    }
-
-    /// The benchmark says when it waited in vain.
-    fn find(&self, run: &Run<'_>) -> Option<Found> {
-        let record = run.record("lost")?;
-        let side = run.observed.step.arm.side();
-        let lost = format!(
-            "{side}: a wake-up was lost ({} {})",
-            record["test"].as_str().unwrap_or("ipi"),
-            record["destination"].as_str().unwrap_or_default()
-        );
-        Some(Found { is_on: run.is_on(), lost: vec![lost], ..Found::default() })
     }
 }
