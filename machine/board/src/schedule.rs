@@ -27,8 +27,7 @@ const LOOK: Picoseconds = Picoseconds::from_nanoseconds(20_000);
 pub struct Limits {
     /// The moment of virtual time at which to return.
     pub until: Picoseconds,
-    /// Instructions of all processors since power-on. A run overshoots by less than one block a
-    /// processor.
+    /// Instructions of all processors since power-on.
     pub instructions: u64,
 }
 
@@ -137,7 +136,9 @@ impl Machine {
             .flatten()
             .fold(Picoseconds::MAX, Picoseconds::min)
             .max(Picoseconds(at.0 + 1));
-        self.state.cpus[index].clock.set_others(others.unwrap_or(Picoseconds::MAX));
+        let one = &mut self.state.cpus[index];
+        one.clock.set_others(others.unwrap_or(Picoseconds::MAX));
+        one.begin_turn();
         let cpu = CpuIndex(index as u16);
         self.go_on(Turn { cpu, until }, self.until_look(cpu, limits));
     }

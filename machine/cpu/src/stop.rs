@@ -22,6 +22,8 @@ pub enum Kind {
     Repeat,
     /// Not started: processors that are behind run first.
     Defer,
+    /// Not started: it reaches something that answers by the time, and so runs by itself.
+    Alone,
     /// Completed; the processor waits for an interrupt.
     Halt,
     /// Not completed: a fault.
@@ -69,6 +71,7 @@ impl Stop {
     pub const VM_EXIT: Self = Self::new(7);
     pub const SHUTDOWN: Self = Self::new(8);
     pub const DEFER: Self = Self::new(11);
+    pub const ALONE: Self = Self::new(12);
 
     /// #UD
     pub const INVALID_OPCODE: Self = Self::exception(arch::exception::INVALID_OPCODE);
@@ -124,6 +127,7 @@ impl Stop {
             9 => Kind::FusedBranch,
             10 => Kind::FusedThrough,
             11 => Kind::Defer,
+            12 => Kind::Alone,
             _ => Kind::Shutdown,
         }
     }

@@ -87,6 +87,7 @@ impl<'a> DebuggedMachine<'a> {
                 let until = self.cpu(cpu).clock.now().saturating_add(LONGEST_STEP);
                 let others = self.machine.state.turn.take();
                 self.cpu_mut(cpu).clock.set_others(Picoseconds::MAX);
+                self.cpu_mut(cpu).begin_turn();
                 self.machine.refresh_all();
                 self.machine.go_on(Turn { cpu, until }, Limits { until, instructions });
                 self.machine.state.turn = others.filter(|turn| turn.cpu != cpu);

@@ -48,11 +48,12 @@ pub(crate) fn leave_block(
     let size = code_size(cpu);
     let next = wrap(cpu.registers.gpr[BLOCK_IP as usize].wrapping_add(op.end as u64), size);
     let this = wrap(next.wrapping_sub(op.length as u64), size);
+    let begins = !matches!(stop.kind(), Kind::Defer | Kind::Alone);
     let completes =
-        !matches!(stop.kind(), Kind::Repeat | Kind::Defer | Kind::Exception { .. } | Kind::VmExit);
+        begins && !matches!(stop.kind(), Kind::Repeat | Kind::Exception { .. } | Kind::VmExit);
     cpu.registers.ip = if completes { next } else { this };
     cpu.clock.count(done as u64 + completes as u64);
-    let charged = if stop == Stop::DEFER { done } else { done + 1 };
+    let charged = done + usize::from(begins);
     blocks.note_run(cpu.index, block, charged);
     cpu.clock.spend(Picoseconds(blocks.time_of(block, charged)));
     cpu.clock.charge_extra();
@@ -81,6 +82,10 @@ pub(crate) fn stopped(cpu: &mut Cpu, bus: &mut Bus<'_>, stop: Stop) {
         }
         Kind::Defer => {
             cpu.pending.raise(Attention::YIELD);
+            Ok(())
+        }
+        Kind::Alone => {
+            cpu.pending.raise(Attention::BY_ITSELF);
             Ok(())
         }
         Kind::Halt => {

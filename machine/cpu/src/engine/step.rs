@@ -18,11 +18,20 @@ const ONE_AT_A_TIME: Attention = Attention::SINGLE_STEP
     .union(Attention::SHADOW)
     .union(Attention::BREAKPOINTS)
     .union(Attention::BRANCH_RECORDS)
+    .union(Attention::BY_ITSELF)
     .union(Attention::ONE_INSTRUCTION);
 
 impl Cpu {
+    /// Devices and other processors have had their turn, and this one begins its own.
+    pub fn begin_turn(&mut self) {
+        self.pending.clear(Attention::YIELD);
+    }
+
     /// Runs until the clock reaches `until`, `instructions` more have completed, or there is reason
     /// to stop before. No instruction begins at or after `until`.
+    ///
+    /// Where a limit cuts a turn short, the next call goes on as if there had been one: what this
+    /// one owes to others at its next boundary ([`RunEnd::Yield`]) it still does.
     pub fn run(
         &mut self,
         cache: &mut CodeCache,
@@ -32,7 +41,6 @@ impl Cpu {
     ) -> RunEnd {
         let last = self.clock.instructions().saturating_add(instructions);
         let mut limit = first_deadline(self, until);
-        self.pending.clear(Attention::YIELD);
         loop {
             if !self.pending.is_quiet() {
                 if self.pending.has(Attention::TIMER) {
@@ -41,7 +49,10 @@ impl Cpu {
                 }
                 match self.attend(bus) {
                     Ok(()) => {}
-                    Err(end) => return end,
+                    Err(end) => {
+                        self.pending.clear(Attention::YIELD);
+                        return end;
+                    }
                 }
                 if self.pending.has(Attention::INACTIVE) {
                     // What was attended to has shut the processor down.
@@ -90,7 +101,8 @@ impl Cpu {
     }
 }
 
-/// One instruction under single step, breakpoints or an interrupt shadow.
+/// One instruction under single step, breakpoints or an interrupt shadow, or one whose access needs
+/// the exact time.
 fn run_one(cpu: &mut Cpu, blocks: &mut Blocks, bus: &mut Bus<'_>) {
     cpu.pending.begin_alone();
     run_alone(cpu, blocks, bus);

@@ -121,6 +121,7 @@ impl Cpu {
         self.locate_slow(bus, linear, size, access, segment)
     }
 
+    /// What is outside RAM answers by the time, and is reached by one instruction at a time.
     #[cold]
     #[inline(never)]
     pub(super) fn locate_slow(
@@ -138,6 +139,9 @@ impl Cpu {
             check_alignment(self, linear, size)?;
         }
         let place = locate_in(self, bus, linear, size, access, self.registers.access_set())?;
+        if !place.is_ram() && !self.pending.is_alone() {
+            return Err(Stop::ALONE);
+        }
         debug::note_data_breakpoints(self, linear, size, access);
         Ok(place)
     }

@@ -76,6 +76,12 @@ impl Place {
         }
     }
 
+    /// No part of the operand is outside RAM.
+    pub(crate) fn is_ram(&self) -> bool {
+        let is_ram = |part: &Part| matches!(part, Part::Ram(_));
+        is_ram(&self.first) && self.second.as_ref().is_none_or(is_ram)
+    }
+
     /// The index into RAM if the operand is wholly in one page of RAM.
     #[inline(always)]
     pub fn ram_offset(&self) -> Option<usize> {

@@ -62,6 +62,8 @@ bitflags::bitflags! {
         const WINDOW = 1 << 17;
         /// A user interrupt may be deliverable.
         const USER_INTERRUPT = 1 << 18;
+        /// The next instruction reaches something outside RAM, which answers by the time.
+        const BY_ITSELF = 1 << 19;
     }
 }
 
@@ -93,6 +95,9 @@ pub struct Pending {
     is_in_shadow: bool,
     has_branched: bool,
     step_is_settled: bool,
+    /// The running instruction is not part of a block.
+    #[serde(skip)]
+    is_alone: bool,
 }
 
 impl Default for Pending {
@@ -112,6 +117,7 @@ impl Default for Pending {
             is_in_shadow: false,
             has_branched: false,
             step_is_settled: false,
+            is_alone: false,
         }
     }
 }
@@ -360,12 +366,19 @@ impl Pending {
     pub(crate) fn begin_alone(&mut self) {
         self.is_in_shadow = self.has(Attention::SHADOW);
         self.is_in_stack_shadow = self.has(Attention::STACK_SHADOW);
-        self.clear(Attention::SHADOW | Attention::STACK_SHADOW);
+        self.clear(Attention::SHADOW | Attention::STACK_SHADOW | Attention::BY_ITSELF);
         self.has_branched = false;
+        self.is_alone = true;
+    }
+
+    /// The clock stands where the running instruction begins, and not where its block does.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.is_alone
     }
 
     /// It has ended.
     pub(crate) fn end_alone(&mut self) {
+        self.is_alone = false;
         self.is_in_shadow = false;
         self.is_in_stack_shadow = false;
     }

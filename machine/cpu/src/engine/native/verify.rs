@@ -11,7 +11,7 @@ use crate::engine::blocks::{BlockIndex, Blocks};
 use crate::engine::dispatch;
 use crate::engine::native::session;
 use crate::engine::room::{Next, Room};
-use crate::{Bus, Cpu};
+use crate::{Attention, Bus, Cpu};
 use arch::segment::SegmentRegister;
 use bus::GuestMemory;
 use native::Entry;
@@ -95,11 +95,15 @@ fn repeat(
     const STEPS: usize = 64;
     let mut witness = Witness { platform: None, was_visited: false };
     let mut left = STEPS + (translated.clock.instructions() - cpu.clock.instructions()) as usize;
+    // The last may have got no further than to ask to be executed by itself.
+    let asks = |cpu: &Cpu| cpu.pending.has(Attention::BY_ITSELF);
     while cpu.clock.instructions() < translated.clock.instructions()
         || cpu.clock.now() < translated.clock.now()
+        || asks(translated) && !asks(cpu)
     {
-        // One more than completed is the one that has faulted.
-        let instructions = translated.clock.instructions().max(cpu.clock.instructions() + 1);
+        // One more than completed is the one that has faulted, or asks.
+        let last = translated.clock.instructions() + u64::from(asks(translated));
+        let instructions = last.max(cpu.clock.instructions() + 1);
         let mut bus = Bus { memory, platform: &mut witness };
         dispatch::run_blocks(cpu, blocks, None, &mut bus, Room { clock: room.clock, instructions });
         left -= 1;
