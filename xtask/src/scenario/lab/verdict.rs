@@ -171,9 +171,34 @@ pub(super) fn is_restored_alike(mut first: Outcome, mut second: Outcome) -> Resu
     };
     let (booted, restored) = (take(&mut first)?, take(&mut second)?);
     ensure!(booted.0 == false && restored.0 == true, "restored: {}, {}", booted.0, restored.0);
-    ensure!(first.result == second.result, "the results differ");
+    let mut differences = Vec::new();
+    compare("", &first.result, &second.result, &mut differences);
+    ensure!(differences.is_empty(), "the results differ: {}", differences.join("; "));
     println!("host seconds: booted {}, from the snapshot {}", booted.1, restored.1);
     Ok(())
+}
+
+/// Differences named at most.
+const MOST_NAMED: usize = 12;
+
+/// Names where two results differ.
+fn compare(place: &str, first: &Value, second: &Value, differences: &mut Vec<String>) {
+    if differences.len() >= MOST_NAMED || first == second {
+        return;
+    }
+    match (first, second) {
+        (Value::Object(a), Value::Object(b)) if a.keys().eq(b.keys()) => {
+            for (key, value) in a {
+                compare(&format!("{place}/{key}"), value, &b[key], differences);
+            }
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            for (at, (one, other)) in a.iter().zip(b).enumerate() {
+                compare(&format!("{place}/{at}"), one, other, differences);
+            }
+        }
+        _ => differences.push(format!("{place}: {first} and {second}")),
+    }
 }
 
 /// Without AVIC in the processor nothing is gained, and the comparison says so and fails.
@@ -215,6 +240,16 @@ mod tests {
         assert!(is_inhibited(&outcome(99, none.clone()), &["PIT"]).is_err());
         let empty = Outcome { status: Some(0), result: serde_json::json!({"comparisons": []}) };
         assert!(falls(&empty, -90.0).is_err(), "nothing proves nothing");
+        let run = |is_restored: bool, hash: &str| {
+            let run = serde_json::json!({
+                "is_restored": is_restored, "host_seconds": 1.0, "trace_hash": hash,
+            });
+            Outcome { status: Some(0), result: serde_json::json!({"run": run, "arms": [1, 2]}) }
+        };
+        assert!(is_restored_alike(run(false, "a"), run(true, "a")).is_ok());
+        assert!(is_restored_alike(run(false, "a"), run(false, "a")).is_err());
+        let told = is_restored_alike(run(false, "a"), run(true, "b")).unwrap_err().to_string();
+        assert_eq!(told, "the results differ: /run/trace_hash: \"a\" and \"b\"");
         assert!(fails_without_avic(&outcome(99, none)).is_err(), "its exit status is 0");
     }
 }
