@@ -6,6 +6,7 @@ use super::tally::Coverage;
 use report::grid::{Grid, Value, folded};
 use report::suite::{Tested, junit};
 use serde_json::{Value as Json, json};
+use std::path::Path;
 
 impl Report {
     /// For a terminal.
@@ -31,8 +32,9 @@ impl Report {
         text
     }
 
-    /// For CI systems: a test of each rule, which fails with what breaks it.
-    pub fn to_junit(&self) -> String {
+    /// For CI systems: a test of each rule, which fails with what breaks it. Findings are in
+    /// `folder`.
+    pub fn to_junit(&self, folder: &Path) -> String {
         let share = 1.0 / Rule::ALL.len() as f64;
         let tested = Rule::ALL.map(|rule| {
             let own: Vec<&Found> = self.of(rule).collect();
@@ -41,14 +43,14 @@ impl Report {
                 failure: own.first().map(|found| found.story.join("; ")),
                 skipped: None,
                 seconds: self.spent.mul_f64(share).as_secs_f64(),
-                output: own.iter().map(|found| told(found)).collect(),
+                output: own.iter().map(|found| told(found, folder)).collect(),
             }
         });
         junit("explore", &tested)
     }
 
-    /// For code scanning.
-    pub fn to_sarif(&self) -> Json {
+    /// For code scanning. Findings are in `folder`.
+    pub fn to_sarif(&self, folder: &Path) -> Json {
         let rules = Rule::ALL.map(|rule| {
             json!({
                 "id": rule.name(),
@@ -64,7 +66,7 @@ impl Report {
                 "message": { "text": format!("{}: {}", self.release, found.story.join("; ")) },
                 "partialFingerprints": { "cause/v1": found.cause },
                 "locations": [{ "physicalLocation": {
-                    "artifactLocation": { "uri": report::sarif::uri(&file(found)) },
+                    "artifactLocation": { "uri": report::sarif::uri(&file(found, folder)) },
                     "region": { "startLine": 1 },
                 }}],
             })
@@ -137,14 +139,14 @@ impl Report {
     }
 }
 
-/// Where its file is by default, from the folder in which the search began.
-fn file(found: &Found) -> String {
-    format!("findings/{}.json", found.cause)
+/// Where its file is, from the folder in which the search began.
+fn file(found: &Found, folder: &Path) -> String {
+    folder.join(format!("{}.json", found.cause)).display().to_string()
 }
 
-fn told(found: &Found) -> String {
+fn told(found: &Found, folder: &Path) -> String {
     let (story, lanes) = (found.story.join("\n"), found.lanes.join("\n"));
-    format!("{story}\n{lanes}\navicenna lab explore replay {}\n", file(found))
+    format!("{story}\n{lanes}\navicenna lab explore replay {}\n", file(found, folder))
 }
 
 #[cfg(test)]
@@ -189,7 +191,7 @@ mod tests {
     #[test]
     fn the_rule_that_was_broken_is_the_test_that_fails_and_no_other() {
         for (findings, failures) in [(Vec::new(), 0), (vec![found()], 1)] {
-            let xml = report(findings).to_junit();
+            let xml = report(findings).to_junit(Path::new("found"));
             let counts = format!("tests=\"4\" failures=\"{failures}\" skipped=\"0\"");
             assert!(xml.contains(&counts), "{xml}");
             let failing = xml.split("<testcase").filter(|case| case.contains("<failure"));
@@ -200,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_result_for_code_scanning_names_its_rule_its_cause_and_its_file() {
-        let log = report(vec![found()]).to_sarif();
+        let log = report(vec![found()]).to_sarif(Path::new("found"));
         let run = &log["runs"][0];
         let result = &run["results"][0];
         let index = result["ruleIndex"].as_u64().unwrap() as usize;
@@ -208,8 +210,11 @@ mod tests {
         assert_eq!((&rule["id"], &result["ruleId"]), (&json!("said-to-run"), &rule["id"]));
         assert_eq!(result["partialFingerprints"]["cause/v1"], "said-to-run-logical");
         let place = &result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
-        assert_eq!(place, "findings/said-to-run-logical.json");
-        assert_eq!(report(Vec::new()).to_sarif()["runs"][0]["results"], json!([]));
+        assert_eq!(place, "found/said-to-run-logical.json");
+        assert_eq!(
+            report(Vec::new()).to_sarif(Path::new("found"))["runs"][0]["results"],
+            json!([])
+        );
     }
 
     #[test]

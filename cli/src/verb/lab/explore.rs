@@ -184,20 +184,20 @@ fn explore(options: &Options) -> anyhow::Result<ExitCode> {
     };
     let report = search(stage, &plan, &mut watch, |finding| keep(finding, &options.output))?;
     stages.close();
-    print(&report, options.format)?;
+    print(&report, options)?;
     Ok(status(&report))
 }
 
-fn print(report: &Report, format: Format) -> anyhow::Result<()> {
-    let text = match format {
+fn print(report: &Report, options: &Options) -> anyhow::Result<()> {
+    let text = match options.format {
         Format::Text => {
             terminal::print(&report.to_text(terminal::columns()));
             return Ok(());
         }
         Format::Json => report.to_json()?,
         Format::Markdown => report.to_markdown(),
-        Format::Junit => report.to_junit(),
-        Format::Sarif => serde_json::to_string_pretty(&report.to_sarif())? + "\n",
+        Format::Junit => report.to_junit(&options.output),
+        Format::Sarif => serde_json::to_string_pretty(&report.to_sarif(&options.output))? + "\n",
     };
     terminal::program(text.as_bytes());
     Ok(())
