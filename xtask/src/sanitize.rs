@@ -28,3 +28,25 @@ pub fn run(root: &Path, names: &[&str]) -> Result<()> {
     ensure!(status.success(), "a test fails, or does what the sanitizer forbids");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_crate_that_may_say_unsafe_is_among_them() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let workspace = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
+        let members = workspace.split("members = [").nth(1).unwrap().split(']').next().unwrap();
+        let folders = members.split('"').skip(1).step_by(2);
+        let manifests = folders
+            .map(|folder| std::fs::read_to_string(root.join(folder).join("Cargo.toml")).unwrap());
+        let may = manifests.filter(|text| text.contains("unsafe_code = \"allow\""));
+        let names: Vec<String> = may
+            .map(|text| text.split("name = \"").nth(1).unwrap().split('"').next().unwrap().into())
+            .collect();
+        assert!(!names.is_empty(), "{members}");
+        let missing: Vec<_> = names.iter().filter(|name| !CRATES.contains(&&***name)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+}
