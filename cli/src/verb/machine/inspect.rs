@@ -1,6 +1,6 @@
 //! `avicenna machine inspect`: what a saved machine holds, as `info` of the monitor shows it.
 
-use super::monitor::{form, subjects};
+use super::monitor::form;
 use crate::sandbox::{self, Sandbox};
 use crate::status::Usage;
 use crate::terminal;
@@ -9,6 +9,7 @@ use arch::address::SystemPhysical;
 use arch::identity::CpuIndex;
 use board::inspection::{Query, Subject, View};
 use board::snapshot::SavedMachine;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use std::io::BufReader;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,8 +18,8 @@ use std::process::ExitCode;
 pub struct Arguments {
     /// A file that --snapshot-on of `machine run` wrote
     snapshot: PathBuf,
-    /// registers, lapic, ioapic, pic, irte, vmcb, vmcs, vapic, pid, pir or tlb
-    #[arg(default_value = "registers", value_parser = parse_subject)]
+    /// What to show of it
+    #[arg(default_value = "registers", value_parser = subject_parser())]
     what: Subject,
     /// The processor, where each has one
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -39,8 +40,11 @@ enum Format {
     Json,
 }
 
-fn parse_subject(text: &str) -> Result<Subject, String> {
-    Subject::named(text).ok_or_else(|| format!("must be one of {}", subjects()))
+/// A subject by its name, of which help and errors list all.
+fn subject_parser() -> impl TypedValueParser<Value = Subject> {
+    let words = Subject::ALL.map(|(name, _, shows)| PossibleValue::new(name).help(shows));
+    PossibleValuesParser::new(words)
+        .try_map(|word| Subject::named(&word).ok_or("is in the list, and is none"))
 }
 
 fn parse_address(text: &str) -> Result<SystemPhysical, String> {

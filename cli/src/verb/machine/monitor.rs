@@ -11,8 +11,6 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-pub use command::subjects;
-
 use super::console::Console;
 use super::ending::describe;
 use super::socket::SocketFile;

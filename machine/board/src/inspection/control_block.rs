@@ -116,6 +116,10 @@ fn vmcs_row(row: &FieldRow, value: u64) -> Row {
 
 fn vmcs_meaning(field: Field, value: u64) -> String {
     let low = value as u32;
+    if value == 0 && field != exit::REASON {
+        // No event, no control: zero has no parts, though its first kind has a name.
+        return String::new();
+    }
     match field {
         control::PIN => parts(&PinControls::from_bits_retain(low)),
         control::PRIMARY => parts(&PrimaryControls::from_bits_retain(low)),

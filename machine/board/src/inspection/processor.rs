@@ -111,14 +111,14 @@ pub(super) fn translations(cpu: &Cpu, memory: &GuestMemory) -> Sheet {
     let title = format!("translation lookaside buffer, ASID {} runs", tlb.asid());
     let mut sheet = Sheet::new(&title, "APM2 \"Translation-Lookaside Buffer (TLB)\"").of(cpu.index);
     let mut held: Vec<_> = tlb.held().collect();
-    held.sort_by_key(|one| (one.asid, one.pcid, one.linear, one.is_user));
+    held.sort_by_key(|one| (one.asid, one.pcid, one.linear.0, one.is_user));
     for one in held {
         let letter = |is_set, letter| if is_set { letter } else { '-' };
         let rights = [(one.reads, 'r'), (one.writes, 'w'), (one.executes, 'x')];
         let rights: String = rights.map(|(is_set, name)| letter(is_set, name)).iter().collect();
         let privilege = if one.is_user { "user" } else { "supervisor" };
         let place = format!("ASID {} PCID {}", one.asid, one.pcid);
-        let name = format!("{:#018x}", one.linear);
+        let name = format!("{:#018x}", one.linear.0);
         let target = memory.address(one.offset).map_or(one.offset, |address| address.0);
         sheet.add(place, name, target, 64, format!("{rights} {privilege}"));
     }

@@ -4,6 +4,7 @@
 //! address space gives it a new number. An entry grants what it was filled for: reads, writes
 //! (which imply a dirty page) and fetches have a tag each.
 
+use arch::address::Linear;
 use serde::{Deserialize, Serialize};
 pub use translate::Translation as Entry;
 
@@ -58,7 +59,7 @@ pub struct Tlb {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     /// The first byte of its 4 KiB.
-    pub linear: u64,
+    pub linear: Linear,
     /// Where it leads: an index into RAM.
     pub offset: u64,
     /// 0 is the host's.
@@ -159,7 +160,7 @@ impl Tlb {
             let space = self.spaces.iter().find(|space| space.context == tag & 0xFFF)?;
             let [reads, writes, executes] = grants.map(|grant| grant == tag);
             Some(Held {
-                linear: tag & !0xFFF,
+                linear: Linear(tag & !0xFFF),
                 offset: entry.offset,
                 asid: space.asid,
                 pcid: space.pcid,

@@ -166,7 +166,7 @@ fn info(words: &[&str], cpu: CpuIndex) -> Result<Command, String> {
 }
 
 /// The names of all subjects.
-pub fn subjects() -> String {
+fn subjects() -> String {
     Subject::ALL.map(|row| row.0).join(", ")
 }
 

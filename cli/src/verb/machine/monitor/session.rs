@@ -64,8 +64,10 @@ impl Session {
     }
 
     fn serve(&mut self, control: &mut Control, machine: &mut Machine) -> Next {
-        let bytes = self.connection.receive();
-        self.lines.add(&bytes);
+        if self.lines.have_room() {
+            let bytes = self.connection.receive();
+            self.lines.add(&bytes);
+        }
         if self.connection.is_ended {
             self.lines.end();
         }
@@ -92,6 +94,9 @@ impl Session {
     }
 }
 
+/// Bytes of lines that wait for an answer to `until`; a peer that sends more has to wait itself.
+const MOST_WAITING: usize = 1 << 16;
+
 /// Bytes that become lines.
 #[derive(Default)]
 struct Lines {
@@ -103,6 +108,10 @@ struct Lines {
 impl Lines {
     fn add(&mut self, bytes: &[u8]) {
         self.bytes.extend(bytes);
+    }
+
+    fn have_room(&self) -> bool {
+        self.bytes.len() < MOST_WAITING
     }
 
     /// What stands behind the last end of line is a line as well.
@@ -160,5 +169,10 @@ mod tests {
         assert!(lines.next(false).is_some_and(|line| line.is_err()));
         assert_eq!(lines.next(false), Some(Ok("stop".into())));
         assert!(lines.bytes.is_empty());
+        lines.add(&[b'\n'; MOST_WAITING]);
+        assert!(!lines.have_room());
+        assert_eq!(lines.next(true), None);
+        assert_eq!(lines.next(false), Some(Ok(String::new())));
+        assert!(lines.have_room());
     }
 }
