@@ -2,8 +2,12 @@
 //!
 //! What is debugged is behind [`Debuggee`]; this module speaks the protocol over any connection.
 //! Breakpoints of either kind are kept beside memory, never written into it, so the guest does not
-//! see them. Left out: reverse execution, non-stop mode, files of the target.
+//! see them. A machine goes backwards as well, as far as its past is kept: a run is the same
+//! however it is cut, so the past is repeated up to where it is wanted. Left out: non-stop mode,
+//! files of the target.
 
+mod back;
+mod history;
 mod machine;
 mod registers;
 mod session;
@@ -70,6 +74,8 @@ pub enum Stop {
         /// The processor.
         cpu: CpuIndex,
     },
+    /// Going backwards came to where the past that is kept begins.
+    Beginning,
     /// The machine is off, with the exit status of the run.
     Off {
         /// As the program would exit with it.
@@ -84,6 +90,15 @@ pub enum Others {
     Run,
     /// They stand still, which no real machine can do.
     Stand,
+}
+
+/// How to go backwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backwards {
+    /// To the last point that was passed.
+    Continue,
+    /// To before the last instruction of a processor.
+    Step(CpuIndex),
 }
 
 /// What a debugger can do to a machine.
@@ -123,6 +138,17 @@ pub trait Debuggee {
     /// host's time. `None` if nothing stopped it. Points at the present address of a processor do
     /// stop it.
     fn run(&mut self, only: Option<CpuIndex>) -> Option<Stop>;
+
+    /// Whether [`Debuggee::run_back`] does something.
+    fn goes_back(&self) -> bool {
+        false
+    }
+
+    /// Goes backwards for a while; `None` if there is more to do. At a point to execute the
+    /// processor stands as it did; at one to watch, before the access.
+    fn run_back(&mut self, _how: Backwards) -> Option<Stop> {
+        Some(Stop::Beginning)
+    }
 
     /// Obeys a `monitor` command and answers in lines of text.
     fn command(&mut self, command: &str) -> String {

@@ -35,6 +35,12 @@ impl Machine {
     /// is dropped.
     pub fn return_to(&mut self, mark: &Mark) -> usize {
         let changed = self.memory.return_to_mark();
+        self.take_state(mark);
+        changed
+    }
+
+    /// The state is as it was; memory is already.
+    pub(crate) fn take_state(&mut self, mark: &Mark) {
         self.state.clone_from(&mark.state);
         self.channels.clone_from(&mark.channels);
         self.console.clone_from(&mark.console);
@@ -45,7 +51,6 @@ impl Machine {
                 cpu.pending.arm_monitor_again(&self.memory);
             }
         }
-        changed
     }
 
     /// The machine stays as it is and cannot return any more.

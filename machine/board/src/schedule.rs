@@ -123,6 +123,15 @@ impl Machine {
         self.moments.earliest()
     }
 
+    /// The processor whose turn it is, or comes next if no device has something to do before.
+    pub(crate) fn next_cpu(&mut self) -> Option<CpuIndex> {
+        if let Some(turn) = self.state.turn {
+            return Some(turn.cpu);
+        }
+        self.refresh_all();
+        self.furthest_behind().map(|(index, _)| CpuIndex(index as u16))
+    }
+
     /// Gives a processor its turn: it may run as far as nothing can reach it.
     fn step(&mut self, index: usize, at: Picoseconds, device: Option<Picoseconds>, limits: Limits) {
         self.state.now = self.state.now.max(at);

@@ -20,3 +20,4 @@ pub use memory::{
 };
 pub use platform::{Context, DirectMemoryAccess, DmaFault, Platform, Visit};
 pub use random::Random;
+pub use undo::Before;

@@ -20,6 +20,20 @@ struct Saved {
     generation: u32,
 }
 
+/// Pages as they were at a mark that was left, of those that changed before the next.
+#[derive(Debug, Default)]
+pub struct Before {
+    pages: Vec<u32>,
+    bytes: Vec<u8>,
+}
+
+impl Before {
+    /// Bytes that it takes, in about.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
 /// What takes memory back. Its buffers stay from one return to the next.
 #[derive(Debug)]
 pub(crate) struct Undo {
@@ -58,11 +72,29 @@ impl GuestMemory {
 
     /// Memory stays as it is.
     pub fn forget_mark(&mut self) {
-        let Some(mut undo) = self.undo.take() else { return };
+        self.leave_mark();
+    }
+
+    /// Memory stays as it is; what [`GuestMemory::put_back`] takes to the mark nevertheless.
+    pub fn leave_mark(&mut self) -> Before {
+        let Some(mut undo) = self.undo.take() else { return Before::default() };
         for saved in &undo.saved {
             undo.lines[saved.page as usize] = self.watched_lines[saved.page as usize];
         }
         self.watched_lines = undo.lines;
+        Before {
+            pages: undo.saved.iter().map(|saved| saved.page).collect(),
+            bytes: std::mem::take(&mut undo.bytes),
+        }
+    }
+
+    /// Goes back from the next mark to the one that was left, while there is none.
+    pub fn put_back(&mut self, before: &Before) {
+        for (page, bytes) in before.pages.iter().zip(before.bytes.chunks_exact(PAGE)) {
+            let start = *page as usize * PAGE;
+            self.ram[start..][..PAGE].copy_from_slice(bytes);
+            self.note_write(start, PAGE);
+        }
     }
 
     /// Goes back to the mark, which stays; answers how many pages had changed. Code that was
@@ -139,6 +171,31 @@ mod tests {
         let after = seen(&memory);
         memory.forget_mark();
         assert_eq!((seen(&memory), memory.return_to_mark()), (after, 0), "it stays as it is");
+    }
+
+    #[test]
+    fn memory_goes_back_over_marks_that_were_left() {
+        let mut memory = GuestMemory::new(1 << 16);
+        memory.mark();
+        let mut chain = Vec::new();
+        for round in 1..5u8 {
+            let page = u64::from(round % 3) << 12;
+            memory.watch(page as usize, 64);
+            let (ram, watched) = (memory.ram.clone(), memory.watched_writes);
+            memory.write(SystemPhysical(page + 0x10), &[round]).expect("RAM");
+            assert_eq!(memory.watched_writes, watched + 1, "decoded code is noticed");
+            chain.push((ram, memory.leave_mark()));
+            memory.mark();
+        }
+        memory.write(SystemPhysical(0x5000), &[9]).expect("RAM");
+        memory.return_to_mark();
+        memory.forget_mark();
+        for (ram, before) in chain.iter().rev() {
+            memory.watch(0x1000, 64);
+            memory.put_back(before);
+            assert!(memory.ram == *ram);
+        }
+        assert_eq!(memory.ram, vec![0; 1 << 16]);
     }
 
     #[test]

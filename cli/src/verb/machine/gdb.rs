@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow};
 use arch::address::Linear;
 use arch::identity::CpuIndex;
 use board::debugger::{
-    DebugRegisters, DebuggedMachine, Debuggee, Ending, Others, Stop, StopPoint, serve,
+    Backwards, DebugRegisters, DebuggedMachine, Debuggee, Ending, Others, Stop, StopPoint, serve,
 };
 use board::{Machine, Outcome};
 use gdbstub::conn::{Connection, ConnectionExt};
@@ -287,6 +287,14 @@ impl Debuggee for Visited<'_> {
         let stop = self.inner.step(cpu, others);
         self.show();
         stop
+    }
+
+    fn goes_back(&self) -> bool {
+        self.inner.goes_back()
+    }
+
+    fn run_back(&mut self, how: Backwards) -> Option<Stop> {
+        self.inner.run_back(how)
     }
 
     fn run(&mut self, only: Option<CpuIndex>) -> Option<Stop> {

@@ -1,10 +1,12 @@
 //! A [`Machine`] as a [`Debuggee`].
 //!
-//! While there are points, or a processor steps, instructions are executed one at a time. That
-//! takes their cost from the means of other blocks than in a free run, so a run under a debugger is
-//! as deterministic as any, and not the same as without.
+//! While there are points, or a processor steps, instructions are executed one at a time. What the
+//! machine does is the same as without a debugger, unless one processor steps while others stand,
+//! or the debugger writes.
 
-use super::{DebugRegisters, Debuggee, Others, Stop, StopPoint, WatchedAccess};
+use super::back::Search;
+use super::history::History;
+use super::{Backwards, DebugRegisters, Debuggee, Others, Stop, StopPoint, WatchedAccess};
 use crate::Machine;
 use crate::outcome::Outcome;
 use crate::schedule::Limits;
@@ -28,6 +30,8 @@ const MAXIMUM_POINTS: usize = 256;
 pub struct DebuggedMachine<'a> {
     /// What is debugged.
     pub machine: &'a mut Machine,
+    pub(super) history: History,
+    pub(super) search: Option<Search>,
     points: Vec<StopPoint>,
     /// The exit status that stands for an outcome.
     status: fn(Outcome) -> u8,
@@ -36,7 +40,8 @@ pub struct DebuggedMachine<'a> {
 impl<'a> DebuggedMachine<'a> {
     /// `status` says what a program that ends in this way would exit with.
     pub fn new(machine: &'a mut Machine, status: fn(Outcome) -> u8) -> Self {
-        Self { machine, points: Vec::new(), status }
+        let (history, points) = (History::default(), Vec::new());
+        Self { machine, history, search: None, points, status }
     }
 
     fn cpu(&self, cpu: CpuIndex) -> &Cpu {
@@ -55,14 +60,18 @@ impl<'a> DebuggedMachine<'a> {
         })
     }
 
-    /// A processor that is about to execute the instruction at a point.
-    fn at_point(&self) -> Option<Stop> {
+    /// The processor that is about to execute the instruction at a point, when it is its turn or it
+    /// alone runs: a debugger has it alone step over the point, which is what the machine would do.
+    pub(super) fn at_point(&mut self, only: Option<CpuIndex>) -> Option<Stop> {
         let cpus = self.machine.state.cpus.iter();
-        let at = cpus.filter(|cpu| {
+        let mut at = cpus.filter(|cpu| {
             let at = StopPoint::Execute(instruction_pointer(cpu));
             self.points.contains(&at) && cpu.is_runnable(&self.machine.memory)
         });
-        at.map(|cpu| Stop::Execute { cpu: cpu.index }).next()
+        at.next()?;
+        let cpu = only.or_else(|| self.machine.next_cpu())?;
+        let at = StopPoint::Execute(instruction_pointer(self.cpu(cpu)));
+        self.points.contains(&at).then_some(Stop::Execute { cpu })
     }
 
     /// An access that the last instruction made.
@@ -79,7 +88,7 @@ impl<'a> DebuggedMachine<'a> {
     }
 
     /// Executes one instruction of the processor whose turn it is, or of `only`.
-    fn execute_one(&mut self, only: Option<CpuIndex>) -> Option<Stop> {
+    pub(super) fn execute_one(&mut self, only: Option<CpuIndex>) -> Option<Stop> {
         let until = self.machine.state.now.saturating_add(LONGEST_STEP);
         let instructions = self.machine.instructions() + 1;
         match only {
@@ -99,7 +108,7 @@ impl<'a> DebuggedMachine<'a> {
         self.ended().or_else(|| self.watched())
     }
 
-    fn observe(&mut self) {
+    pub(super) fn observe(&mut self) {
         let ranges: Vec<Range> = self
             .points
             .iter()
@@ -115,6 +124,15 @@ impl<'a> DebuggedMachine<'a> {
             .collect();
         for cpu in &mut self.machine.state.cpus {
             cpu.observe(ranges.clone());
+        }
+    }
+
+    /// Keeps the past, unless what comes is not what the machine would do by itself.
+    fn advance_history(&mut self, others_stand: bool) {
+        self.search = None;
+        match others_stand {
+            true => self.history.clear(self.machine),
+            false => self.history.note(self.machine),
         }
     }
 
@@ -134,6 +152,13 @@ impl<'a> DebuggedMachine<'a> {
             let place = self.cpu(cpu).peek(&self.machine.memory, Linear(linear));
             (!piece.is_empty()).then_some((place, piece))
         })
+    }
+}
+
+impl Drop for DebuggedMachine<'_> {
+    /// Who goes on without a debugger needs no past.
+    fn drop(&mut self) {
+        self.machine.forget_mark();
     }
 }
 
@@ -211,6 +236,7 @@ impl Debuggee for DebuggedMachine<'_> {
     }
 
     fn set_registers(&mut self, cpu: CpuIndex, registers: &DebugRegisters) -> bool {
+        self.history.clear(self.machine);
         let mut possible = self.registers(cpu);
         let target = self.cpu_mut(cpu);
         for (place, number) in PROTOCOL_ORDER.into_iter().enumerate() {
@@ -248,6 +274,7 @@ impl Debuggee for DebuggedMachine<'_> {
     }
 
     fn write_memory(&mut self, cpu: CpuIndex, start: Linear, from: &[u8]) -> bool {
+        self.history.clear(self.machine);
         let pieces: Vec<_> = self.pieces(cpu, start, from.len()).collect();
         pieces.into_iter().all(|(place, piece)| {
             place.is_some_and(|place| self.machine.memory.write(place, &from[piece]).is_ok())
@@ -274,7 +301,9 @@ impl Debuggee for DebuggedMachine<'_> {
 
     /// A step that takes an event ends behind the first instruction of its handler.
     fn step(&mut self, cpu: CpuIndex, others: Others) -> Stop {
-        let only = (others == Others::Stand).then_some(cpu);
+        let stands = others == Others::Stand && self.machine.next_cpu() != Some(cpu);
+        self.advance_history(stands);
+        let only = stands.then_some(cpu);
         let before = self.cpu(cpu).clock.instructions();
         let end = self.machine.state.now.saturating_add(LONGEST_STEP);
         loop {
@@ -285,7 +314,7 @@ impl Debuggee for DebuggedMachine<'_> {
             if is_done || only.is_some() || self.machine.state.now >= end {
                 return Stop::Stepped { cpu };
             }
-            if let Some(stop) = self.at_point()
+            if let Some(stop) = self.at_point(None)
                 && stop != (Stop::Execute { cpu })
             {
                 return stop;
@@ -293,7 +322,16 @@ impl Debuggee for DebuggedMachine<'_> {
         }
     }
 
+    fn goes_back(&self) -> bool {
+        true
+    }
+
+    fn run_back(&mut self, how: Backwards) -> Option<Stop> {
+        self.search(how)
+    }
+
     fn run(&mut self, only: Option<CpuIndex>) -> Option<Stop> {
+        self.advance_history(only.is_some());
         if let Some(stop) = self.ended() {
             return Some(stop);
         }
@@ -302,7 +340,7 @@ impl Debuggee for DebuggedMachine<'_> {
             self.machine.run(Limits { until, instructions: u64::MAX });
             return self.ended();
         }
-        (0..INSTRUCTIONS).find_map(|_| self.at_point().or_else(|| self.execute_one(only)))
+        (0..INSTRUCTIONS).find_map(|_| self.at_point(only).or_else(|| self.execute_one(only)))
     }
 }
 

@@ -36,7 +36,8 @@ pub fn serve<D: Debuggee, C: ConnectionExt>(
 where
     C::Error: std::fmt::Debug + std::fmt::Display,
 {
-    let mut session = Session { debuggee, stepping: None, continued: None, is_locked: false };
+    let mut session =
+        Session { debuggee, stepping: None, continued: None, is_locked: false, backwards: None };
     let stub = GdbStub::new(connection);
     match stub.run_blocking::<EventLoop<D, C>>(&mut session) {
         Ok(DisconnectReason::TargetExited(status)) => Ok(Ending::Off { status }),
@@ -73,13 +74,19 @@ impl<'a, D: Debuggee, C: ConnectionExt> BlockingEventLoop for EventLoop<'a, D, C
         }
     }
 
-    fn on_interrupt(_: &mut Session<'a, D>) -> Result<Option<Self::StopReason>, Infallible> {
+    fn on_interrupt(session: &mut Session<'a, D>) -> Result<Option<Self::StopReason>, Infallible> {
+        session.backwards = None;
         Ok(Some(MultiThreadStopReason::Signal(Signal::SIGINT)))
     }
 }
 
 /// Steps or runs for a while.
 fn advance<D: Debuggee>(session: &mut Session<D>) -> Option<Stop> {
+    if let Some(how) = session.backwards {
+        let stop = session.debuggee.run_back(how);
+        session.backwards = session.backwards.filter(|_| stop.is_none());
+        return stop;
+    }
     let Some(stepping) = session.stepping.clone() else {
         return session.debuggee.run(session.only());
     };

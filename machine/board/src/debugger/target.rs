@@ -1,7 +1,7 @@
 //! A [`Debuggee`] as the protocol's library wants it.
 
 use super::registers::X86_64;
-use super::{DebugRegisters, Debuggee, Others, Stop, StopPoint, WatchedAccess};
+use super::{Backwards, DebugRegisters, Debuggee, Others, Stop, StopPoint, WatchedAccess};
 use arch::address::Linear;
 use arch::identity::CpuIndex;
 use gdbstub::common::{Signal, Tid};
@@ -11,6 +11,9 @@ use gdbstub::target::ext::base::multithread::{
     MultiThreadBase, MultiThreadRangeStepping, MultiThreadRangeSteppingOps, MultiThreadResume,
     MultiThreadResumeOps, MultiThreadSchedulerLocking, MultiThreadSchedulerLockingOps,
     MultiThreadSingleStep, MultiThreadSingleStepOps,
+};
+use gdbstub::target::ext::base::reverse_exec::{
+    ReplayLogPosition, ReverseCont, ReverseContOps, ReverseStep, ReverseStepOps,
 };
 use gdbstub::target::ext::breakpoints::{
     Breakpoints, BreakpointsOps, HwBreakpoint, HwBreakpointOps, HwWatchpoint, HwWatchpointOps,
@@ -37,6 +40,8 @@ pub(super) struct Session<'a, D: Debuggee> {
     pub continued: Option<CpuIndex>,
     /// Whether processors that were told nothing stand still.
     pub is_locked: bool,
+    /// All go backwards.
+    pub backwards: Option<Backwards>,
 }
 
 /// Thread numbers start at one.
@@ -91,6 +96,10 @@ pub(super) fn stop_reason(stop: Stop) -> MultiThreadStopReason<u64> {
         }
         Stop::Shutdown { cpu } => {
             MultiThreadStopReason::SignalWithThread { tid: thread(cpu), signal: Signal::SIGABRT }
+        }
+        Stop::Beginning => {
+            let (tid, pos) = (Some(Tid::MIN), ReplayLogPosition::Begin);
+            MultiThreadStopReason::ReplayLog { tid, pos }
         }
         Stop::Off { status } => MultiThreadStopReason::Exited(status),
     }
@@ -187,6 +196,7 @@ impl<D: Debuggee> MultiThreadResume for Session<'_, D> {
         self.stepping = None;
         self.continued = None;
         self.is_locked = false;
+        self.backwards = None;
         Ok(())
     }
 
@@ -209,6 +219,28 @@ impl<D: Debuggee> MultiThreadResume for Session<'_, D> {
 
     fn support_range_step(&mut self) -> Option<MultiThreadRangeSteppingOps<'_, Self>> {
         Some(self)
+    }
+
+    fn support_reverse_cont(&mut self) -> Option<ReverseContOps<'_, Tid, Self>> {
+        if self.debuggee.goes_back() { Some(self) } else { None }
+    }
+
+    fn support_reverse_step(&mut self) -> Option<ReverseStepOps<'_, Tid, Self>> {
+        if self.debuggee.goes_back() { Some(self) } else { None }
+    }
+}
+
+impl<D: Debuggee> ReverseCont<Tid> for Session<'_, D> {
+    fn reverse_cont(&mut self) -> Result<(), Infallible> {
+        self.backwards = Some(Backwards::Continue);
+        Ok(())
+    }
+}
+
+impl<D: Debuggee> ReverseStep<Tid> for Session<'_, D> {
+    fn reverse_step(&mut self, thread: Tid) -> Result<(), Infallible> {
+        self.backwards = self.cpu(thread).ok().map(Backwards::Step);
+        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a whole machine must do whatever runs on it.
 
+mod backwards;
 mod device_interrupt;
 mod hostile;
 mod multiboot2;

@@ -1,0 +1,173 @@
+//! A debugged machine goes back to where it was, and forward again as if it had not.
+
+use crate::program::{LOAD, MAIN, TRAMPOLINE, assemble, image, start_second, started};
+use arch::address::{Linear, SystemPhysical};
+use arch::identity::CpuIndex;
+use arch::time::Picoseconds;
+use board::debugger::{
+    Backwards, DebuggedMachine, Debuggee, Others, Stop, StopPoint, WatchedAccess,
+};
+use board::{Limits, Machine, Outcome};
+use iced_x86::code_asm::*;
+
+/// Where the first processor counts, and the second.
+const COUNTS: [u64; 2] = [0x30_0000, 0x30_0040];
+const ROUNDS: u32 = 100;
+/// They take 12 ms in all: there are several moments to go back to.
+const PAUSES: u32 = 8_000;
+const FIRST: CpuIndex = CpuIndex(0);
+
+/// Both processors count in memory; the first ends the run.
+fn counting() -> Machine {
+    let second = {
+        let mut a = CodeAssembler::new(16).expect("16 bits are a mode");
+        let mut again = a.create_label();
+        a.mov(ax, 0x3000).expect("an operand");
+        a.mov(ds, ax).expect("an operand");
+        a.set_label(&mut again).expect("a place");
+        a.inc(word_ptr(0x40)).expect("an operand");
+        (0..20).for_each(|_| a.pause().expect("an instruction"));
+        a.jmp(again).expect("a label");
+        a.assemble(0x8000).expect("it assembles")
+    };
+    let length = second.len();
+    let main = assemble(MAIN, &move |a| {
+        start_second(a, length)?;
+        let (mut round, mut wait) = (a.create_label(), a.create_label());
+        a.xor(ecx, ecx)?;
+        a.set_label(&mut round)?;
+        a.inc(ecx)?;
+        a.mov(dword_ptr(COUNTS[0] as u32), ecx)?;
+        a.mov(ebx, PAUSES)?;
+        a.set_label(&mut wait)?;
+        a.pause()?;
+        a.dec(ebx)?;
+        a.jne(wait)?;
+        a.cmp(ecx, ROUNDS)?;
+        a.jne(round)?;
+        a.mov(eax, 7)?;
+        a.out(0xF4, eax)
+    });
+    started(&image(&[(MAIN, main), (TRAMPOLINE, second)]))
+}
+
+fn status(_: Outcome) -> u8 {
+    0
+}
+
+fn count(machine: &Machine) -> u32 {
+    let mut bytes = [0; 4];
+    machine.memory.read(SystemPhysical(COUNTS[0]), &mut bytes).expect("RAM");
+    u32::from_le_bytes(bytes)
+}
+
+/// All that a debugger sees, and all that anybody did.
+fn seen(machine: &Machine) -> impl PartialEq + std::fmt::Debug + use<> {
+    let cpus = machine.state.cpus.iter().map(|cpu| {
+        let registers = &cpu.registers;
+        (registers.ip, registers.gpr[..16].to_vec(), registers.flags.bits(), cpu.clock.now())
+    });
+    let counts = COUNTS.map(|at| machine.memory.read_u64(SystemPhysical(at)).expect("RAM"));
+    (cpus.collect::<Vec<_>>(), counts, machine.instructions(), machine.state.wiring.recorder.hash)
+}
+
+fn forward(debugged: &mut DebuggedMachine<'_>) -> Stop {
+    loop {
+        if let Some(stop) = debugged.run(None) {
+            return stop;
+        }
+    }
+}
+
+fn back(debugged: &mut DebuggedMachine<'_>, how: Backwards) -> Stop {
+    loop {
+        if let Some(stop) = debugged.run_back(how) {
+            return stop;
+        }
+    }
+}
+
+#[test]
+fn the_last_write_is_found_and_the_one_before_and_the_run_ends_as_without_a_debugger() {
+    let limits = Limits { until: Picoseconds::from_milliseconds(100), instructions: u64::MAX };
+    let mut free = counting();
+    assert_eq!(free.run(limits), Some(Outcome::DebugExit(7)));
+
+    let mut machine = counting();
+    let mut debugged = DebuggedMachine::new(&mut machine, status);
+    let (start, length) = (Linear(COUNTS[0]), 4);
+    let written = StopPoint::Watch { start, length, access: WatchedAccess::Write };
+    assert!(debugged.insert(written));
+    let stop = Stop::Watch { cpu: FIRST, address: start, access: WatchedAccess::Write };
+    let mut passed = Vec::new();
+    for round in 1..=70 {
+        assert_eq!(forward(&mut debugged), stop);
+        assert_eq!(count(debugged.machine), round);
+        passed.push(seen(debugged.machine));
+    }
+    for round in (60..70).rev() {
+        // The access is undone, too.
+        assert_eq!(back(&mut debugged, Backwards::Continue), stop);
+        assert_eq!(count(debugged.machine), round);
+    }
+    for round in 61..=65 {
+        assert_eq!(forward(&mut debugged), stop);
+        assert_eq!(seen(debugged.machine), passed[round - 1], "round {round}");
+    }
+    assert!(debugged.remove(written));
+    assert_eq!(back(&mut debugged, Backwards::Continue), Stop::Beginning);
+    assert_eq!((debugged.machine.instructions(), count(debugged.machine)), (0, 0));
+    assert_eq!(forward(&mut debugged), Stop::Off { status: 0 });
+    drop(debugged);
+    assert_eq!(seen(&machine), seen(&free));
+}
+
+#[test]
+fn steps_back_pass_the_same_states_as_steps_forward() {
+    let mut machine = counting();
+    let mut debugged = DebuggedMachine::new(&mut machine, status);
+    let point = StopPoint::Execute(Linear(u64::from(LOAD) + MAIN as u64));
+    assert_eq!(back(&mut debugged, Backwards::Step(FIRST)), Stop::Beginning, "nothing was kept");
+    // Into the time in which both count.
+    for _ in 0..4 {
+        assert_eq!(debugged.run(None), None);
+    }
+    let mut passed = Vec::new();
+    for _ in 0..50 {
+        passed.push(seen(debugged.machine));
+        let others = Others::Run;
+        assert_eq!(debugged.step(FIRST, others), Stop::Stepped { cpu: FIRST });
+    }
+    // The other goes back as well, to just before the same instruction of the first.
+    for place in (1..50).rev() {
+        assert_eq!(back(&mut debugged, Backwards::Step(FIRST)), Stop::Stepped { cpu: FIRST });
+        let now = debugged.machine.state.cpus[0].clock.instructions();
+        assert_eq!(debugged.step(FIRST, Others::Run), Stop::Stepped { cpu: FIRST });
+        if place < 49 {
+            assert_eq!(seen(debugged.machine), passed[place + 1], "step {place}");
+        }
+        assert_eq!(back(&mut debugged, Backwards::Step(FIRST)), Stop::Stepped { cpu: FIRST });
+        assert_eq!(debugged.machine.state.cpus[0].clock.instructions(), now);
+    }
+    assert!(debugged.insert(point));
+    let stop = back(&mut debugged, Backwards::Continue);
+    assert_eq!(stop, Stop::Execute { cpu: FIRST }, "far back, over the moments that are kept");
+    assert_eq!(debugged.machine.instructions(), 0);
+}
+
+#[test]
+fn who_changes_the_machine_has_no_past_any_more() {
+    let mut machine = counting();
+    let mut debugged = DebuggedMachine::new(&mut machine, status);
+    for _ in 0..3 {
+        assert_eq!(debugged.run(None), None);
+    }
+    assert_eq!(debugged.step(FIRST, Others::Run), Stop::Stepped { cpu: FIRST });
+    let registers = debugged.registers(FIRST);
+    assert!(debugged.set_registers(FIRST, &registers));
+    assert_eq!(back(&mut debugged, Backwards::Step(FIRST)), Stop::Beginning);
+    assert_eq!(debugged.step(FIRST, Others::Run), Stop::Stepped { cpu: FIRST });
+    assert_eq!(back(&mut debugged, Backwards::Step(FIRST)), Stop::Stepped { cpu: FIRST });
+    assert!(debugged.write_memory(FIRST, Linear(COUNTS[0]), &[1]));
+    assert_eq!(back(&mut debugged, Backwards::Step(FIRST)), Stop::Beginning);
+}
