@@ -21,6 +21,8 @@ struct Moment {
     /// Of all processors, since power-on.
     instructions: u64,
     at: Picoseconds,
+    /// Records of what happened until here, where they are kept.
+    records: usize,
     /// What changed from here to the next moment; the machine's own mark stands for the last.
     before: Before,
 }
@@ -50,8 +52,14 @@ impl History {
         if let Some(last) = self.moments.back_mut() {
             last.before = machine.memory.leave_mark();
         }
+        // Records only grow: each moment needs to know how many there were.
+        let kept = machine.state.wiring.recorder.records.take();
+        let mark = machine.mark();
+        let records = kept.as_ref().map_or(0, Vec::len);
+        machine.state.wiring.recorder.records = kept;
         self.moments.push_back(Moment {
-            mark: machine.mark(),
+            mark,
+            records,
             instructions: machine.instructions(),
             at: machine.state.now,
             before: Before::default(),
@@ -86,7 +94,10 @@ impl History {
         }
         if let Some(moment) = self.moments.back_mut() {
             moment.before = Before::default();
+            let mut kept = machine.state.wiring.recorder.records.take();
             machine.take_state(&moment.mark);
+            kept.iter_mut().for_each(|records| records.truncate(moment.records));
+            machine.state.wiring.recorder.records = kept;
         }
     }
 }

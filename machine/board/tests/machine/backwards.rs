@@ -91,9 +91,11 @@ fn back(debugged: &mut DebuggedMachine<'_>, how: Backwards) -> Stop {
 fn the_last_write_is_found_and_the_one_before_and_the_run_ends_as_without_a_debugger() {
     let limits = Limits { until: Picoseconds::from_milliseconds(100), instructions: u64::MAX };
     let mut free = counting();
-    assert_eq!(free.run(limits), Some(Outcome::DebugExit(7)));
-
     let mut machine = counting();
+    for one in [&mut free, &mut machine] {
+        one.state.wiring.recorder.records = Some(Vec::new());
+    }
+    assert_eq!(free.run(limits), Some(Outcome::DebugExit(7)));
     let mut debugged = DebuggedMachine::new(&mut machine, status);
     let (start, length) = (Linear(COUNTS[0]), 4);
     let written = StopPoint::Watch { start, length, access: WatchedAccess::Write };
@@ -120,6 +122,9 @@ fn the_last_write_is_found_and_the_one_before_and_the_run_ends_as_without_a_debu
     assert_eq!(forward(&mut debugged), Stop::Off { status: 0 });
     drop(debugged);
     assert_eq!(seen(&machine), seen(&free));
+    let records = |machine: &Machine| machine.state.wiring.recorder.records.clone();
+    assert!(records(&free).is_some_and(|records| !records.is_empty()));
+    assert_eq!(records(&machine), records(&free), "what is done again is recorded once");
 }
 
 #[test]
