@@ -56,6 +56,11 @@ pub struct Emulated {
 }
 
 impl Emulated {
+    /// Of the host's vendor.
+    pub fn of_host() -> Self {
+        Self::new(if crate::integer::is_amd() { "zen4" } else { "sapphire-rapids" })
+    }
+
     pub fn new(model: &str) -> Emulated {
         let model = CpuModel::named(model).expect("a model that comes with the machine");
         let apic = LocalApic::new(LocalApicModel::amd(ApicId(0), true));

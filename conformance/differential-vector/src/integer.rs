@@ -11,7 +11,7 @@ mod host;
 mod prepare;
 mod undefined;
 
-pub use coverage::is_covered;
+pub use coverage::{is_amd, is_covered};
 pub use form::{Form, Opcode};
 pub use prepare::prepare;
 pub use undefined::{is_first_fault_undefined, undefined_flags};

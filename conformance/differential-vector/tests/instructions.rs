@@ -4,7 +4,7 @@
 
 use cpu::float::extended::Extended;
 use differential_vector::operands::{Random, control_words, mxcsrs};
-use differential_vector::{Block, Emulated, Native, signal};
+use differential_vector::{Block, Emulated, Native, is_others, signal};
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
@@ -72,10 +72,24 @@ fn is_near(a: Extended, b: Extended) -> bool {
     a == b || key(a).abs_diff(key(b)) <= 1
 }
 
+/// Whether there is nothing to compare with: SSE4a is AMD's, and of two NaN vendors take another.
+fn is_skipped(name: &str) -> bool {
+    let begins = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
+    let lacks = begins(&["extrq", "insertq", "movntss", "movntsd"])
+        && !std::is_x86_feature_detected!("sse4a");
+    if lacks {
+        println!("skipped: {name}: the host has no SSE4a");
+    }
+    lacks || begins(&["dpp"]) && is_others(name)
+}
+
 fn check(name: &str, assemble: Assemble, ignored_status: u16, cases: usize) {
+    if is_skipped(name) {
+        return;
+    }
     let bytes = encode(assemble);
     let native = Native::from_bytes(&bytes);
-    let mut emulated = Emulated::new("zen4");
+    let mut emulated = Emulated::of_host();
     emulated.load(&bytes);
     let mut random = Random(60 + name.len() as u64);
     for case in 0..cases {

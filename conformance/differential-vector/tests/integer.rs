@@ -4,10 +4,11 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 use differential_vector::integer::{
-    Form, Opcode, Pair, Undefined, is_covered, is_first_fault_undefined, prepare, undefined_flags,
+    Form, Opcode, Pair, Undefined, is_amd, is_covered, is_first_fault_undefined, prepare,
+    undefined_flags,
 };
 use differential_vector::operands::Random;
-use iced_x86::Code;
+use iced_x86::{Code, Mnemonic};
 use std::collections::BTreeMap;
 
 /// Encodings of an opcode that are tried, accepted ones among them, and starts of each.
@@ -21,6 +22,9 @@ struct Failures(BTreeMap<String, (u64, String)>);
 
 impl Failures {
     fn note(&mut self, form: &Form, start: &str, difference: &str) {
+        if !is_amd() && is_others_own(form, difference) {
+            return;
+        }
         let code = format!("{:?}", form.instruction.code());
         let (count, _) = self.0.entry(code).or_insert_with(|| {
             let lock = if form.is_undefined { " (LOCK not allowed)" } else { "" };
@@ -41,6 +45,49 @@ impl Failures {
         }
         assert!(self.0.is_empty(), "{} instructions disagree with the host", self.0.len());
     }
+}
+
+/// Near branches with 16-bit operands, whose prefix Intel's processors ignore.
+fn is_near_with_16_bits(code: Code) -> bool {
+    let name = format!("{code:?}");
+    name.starts_with("Retnw")
+        || name.contains("_rel8_16")
+        || name.ends_with("_rel16")
+        || matches!(code, Code::Call_rm16 | Code::Jmp_rm16)
+}
+
+/// Whether vendors differ here, and the host does it the other way: the alignment check comes
+/// before the one for canonical addresses; a call that cannot arrive has pushed; a string
+/// instruction with addresses of 32 bits clears the upper halves of its registers although it does
+/// nothing, and one that faults leaves the flags; the load of MOVSXD with 16 bits has 16.
+fn is_others_own(form: &Form, difference: &str) -> bool {
+    use Mnemonic::*;
+    let is_string = matches!(
+        form.instruction.mnemonic(),
+        Cmpsb
+            | Cmpsw
+            | Cmpsd
+            | Cmpsq
+            | Lodsb
+            | Lodsw
+            | Lodsd
+            | Lodsq
+            | Movsb
+            | Movsw
+            | Movsd
+            | Movsq
+            | Scasb
+            | Scasw
+            | Scasd
+            | Scasq
+            | Stosb
+            | Stosw
+            | Stosd
+            | Stosq
+    );
+    let is_misaligned = difference.contains("fault: host Some(Fault { vector: 11,");
+    let code = form.instruction.code();
+    is_string || is_misaligned || matches!(code, Code::Call_rm64 | Code::Movsxd_r16_rm16)
 }
 
 #[test]
@@ -76,6 +123,7 @@ fn every_integer_instruction_does_what_the_host_does() {
         is_covered(code.mnemonic())
             && code.op_code().mode64()
             && !Form::is_left_out(*code)
+            && (is_amd() || !is_near_with_16_bits(*code))
             && !runs.contains_key(&format!("{code:?}"))
     };
     let missing: Vec<Code> = Code::values().filter(is_missing).collect();

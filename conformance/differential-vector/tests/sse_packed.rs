@@ -6,7 +6,7 @@ use cpu::float::{Context, Rounding, compare, scalar};
 use cpu::vector::packed_float::{self as packed, Binary, doubles, singles};
 use cpu::vector::{from_dwords, from_qwords};
 use differential_vector::operands::{Random, mxcsrs};
-use differential_vector::{Block, Native, Signal};
+use differential_vector::{Block, Native, Signal, is_others};
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
@@ -26,6 +26,10 @@ fn operand(random: &mut Random, is_double: bool) -> u128 {
 }
 
 fn check(name: &str, is_double: bool, assemble: Assemble, model: Model) {
+    // Of two NaN vendors take another in the sum.
+    if name.starts_with("dpp") && is_others(name) {
+        return;
+    }
     let native = Native::new(assemble);
     let mut random = Random(50);
     for mxcsr in mxcsrs() {

@@ -3,7 +3,7 @@
 
 use cpu::float::extended::Extended;
 use differential_vector::operands::Random;
-use differential_vector::{Block, Emulated, MEMORY, Native, signal};
+use differential_vector::{Block, Emulated, MEMORY, Native, is_others, signal};
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 
@@ -58,7 +58,7 @@ fn check(
 ) {
     let bytes = encode(assemble);
     let native = Native::from_bytes(&bytes);
-    let mut emulated = Emulated::new("zen4");
+    let mut emulated = Emulated::of_host();
     emulated.load(&bytes);
     let mut random = Random(70);
     for case in 0..2000 {
@@ -179,6 +179,9 @@ fn xrstor_loads_what_a_processor_loads() {
         }
         block
     };
+    if is_others("xrstor64 compacted") {
+        return;
+    }
     if std::is_x86_feature_detected!("xsavec") {
         check("xrstor64 compacted", |a| a.xrstor64(ptr(rsi)), &[], compacted);
     } else {
@@ -217,6 +220,9 @@ fn environments_leave_what_a_processor_leaves() {
 /// its operand. Addresses differ between host and emulation, so offsets are compared.
 #[test]
 fn environments_name_the_last_instruction() {
+    if is_others("the opcode of the last instruction") {
+        return;
+    }
     const OPCODE: usize = 64 + 18;
     const DATA: usize = 64 + 20;
     let sequences: [Assemble; 4] = [
@@ -240,7 +246,7 @@ fn environments_name_the_last_instruction() {
     for (index, assemble) in sequences.into_iter().enumerate() {
         let bytes = encode(assemble);
         let native = Native::from_bytes(&bytes);
-        let mut emulated = Emulated::new("zen4");
+        let mut emulated = Emulated::of_host();
         emulated.load(&bytes);
         let mut host = Block::default();
         host.image.set_stack(Extended::ONE, Extended::ONE);

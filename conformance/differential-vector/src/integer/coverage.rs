@@ -4,6 +4,7 @@ use super::Form;
 use iced_x86::{Code, Instruction, Mnemonic, OpKind};
 use std::arch::is_x86_feature_detected;
 
+/// Whether the host is AMD's.
 pub fn is_amd() -> bool {
     let leaf = std::arch::x86_64::__cpuid(0);
     [leaf.ebx, leaf.edx, leaf.ecx].map(u32::to_le_bytes).concat() == b"AuthenticAMD"
