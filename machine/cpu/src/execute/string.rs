@@ -38,6 +38,9 @@ fn destination<W: Width>(cpu: &Cpu, op: &Op, access: Access) -> Result<u64, Stop
     if op.has(Op::SEGMENTED) { cpu.segmented(ES, offset, W::BYTES, access) } else { Ok(offset) }
 }
 
+/// DEVIATION(SDM2 "REP/REPE/REPZ/REPNE/REPNZ"): with addresses of 32 bits and a count of zero the
+/// upper halves of the registers stay, as on AMD's parts; Intel's clear them.
+///
 /// Does `element` once, or as often as rCX says, then at most `elements` times in one go.
 #[inline(always)]
 fn repeat(

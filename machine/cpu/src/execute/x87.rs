@@ -52,6 +52,8 @@ impl Registers {
         let next = self.gpr[BLOCK_IP as usize].wrapping_add(u64::from(op.end));
         self.x87.instruction_pointer = next.wrapping_sub(u64::from(op.length));
         self.x87.instruction_segment = self.segment(SegmentRegister::Cs).selector;
+        // DEVIATION(SDM1 "Fopcode Compatibility Mode"): the opcode is kept of every instruction, as
+        // AMD's parts do; Intel's keep that of one with an unmasked exception.
         self.x87.opcode = op.immediate as u16 & 0x7FF;
         if op.has(Op::MEMORY) {
             self.x87.data_pointer = self.effective_address(op);

@@ -66,6 +66,9 @@ pub fn addsubpd(a: u128, b: u128, context: &mut Context) -> u128 {
 
 /// DPPS: products where the immediate's high bits say so, added in pairs, to the lanes of its low
 /// bits. An unmasked exception of the products ends it before the sums.
+///
+/// DEVIATION(SDM2 "DPPS"): of two NaN a sum gives the one that AMD's parts give, in Intel's models
+/// too, whose parts take another.
 pub fn dpps(a: u128, b: u128, immediate: u8, context: &mut Context) -> u128 {
     let (x, y) = (dwords(a), dwords(b));
     let mut products = [0; 4];
