@@ -13,8 +13,10 @@ use std::collections::VecDeque;
 const DISTANCE: Picoseconds = Picoseconds::from_milliseconds(5);
 /// Moments at most.
 const MOST: usize = 128;
-/// Bytes of memory that all of them keep at most.
+/// Bytes of memory that all of them keep at most, and as many of processors.
 const MOST_BYTES: usize = 512 << 20;
+/// Bytes of a processor, in about: nearly all of it is the TLB.
+const CPU_BYTES: usize = 256 << 10;
 
 struct Moment {
     mark: Mark,
@@ -64,8 +66,9 @@ impl History {
             at: machine.state.now,
             before: Before::default(),
         });
+        let most = MOST.min(MOST_BYTES / (CPU_BYTES * machine.state.cpus.len().max(1))).max(2);
         let mut bytes: usize = self.moments.iter().map(|moment| moment.before.size()).sum();
-        while self.moments.len() > MOST || bytes > MOST_BYTES && self.moments.len() > 1 {
+        while self.moments.len() > most || bytes > MOST_BYTES && self.moments.len() > 1 {
             let oldest = self.moments.pop_front();
             bytes -= oldest.map_or(0, |moment| moment.before.size());
         }
