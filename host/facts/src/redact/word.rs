@@ -76,9 +76,7 @@ impl Words {
                 let letters = self.stream(word, attempt).take(length);
                 letters.map(|value| char::from(first + (value % radix) as u8)).collect::<String>()
             })
-            .find(|made| {
-                !self.taken.contains(made) && !is_known(made) && (made != word || is_number)
-            })
+            .find(|made| !self.taken.contains(made) && !is_known(made) && made != word)
             .unwrap_or_default()
     }
 
