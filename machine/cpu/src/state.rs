@@ -2,6 +2,7 @@
 
 mod branch_record;
 mod clock;
+pub(crate) mod component;
 mod control;
 mod debug;
 mod event;

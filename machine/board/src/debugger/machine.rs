@@ -217,6 +217,7 @@ impl Debuggee for DebuggedMachine<'_> {
         registers.x87_control[6] = cpu.registers.x87.data_pointer as u32;
         registers.x87_control[7] = cpu.registers.x87.opcode.into();
         registers.xmm = cpu.registers.xmm;
+        registers.ymm_high = cpu.registers.ymm_high;
         registers.mxcsr = cpu.registers.mxcsr;
         registers.fs_base = cpu.registers.segment(Fs).base;
         registers.gs_base = cpu.registers.segment(Gs).base;
@@ -246,6 +247,7 @@ impl Debuggee for DebuggedMachine<'_> {
         target.registers.ip = registers.rip.wrapping_sub(base);
         target.debug_set_flags(registers.rflags.into());
         target.registers.xmm = registers.xmm;
+        target.registers.ymm_high = registers.ymm_high;
         target.registers.mxcsr = registers.mxcsr & 0xFFFF;
         target.registers.set_segment_base(Fs, registers.fs_base);
         target.registers.set_segment_base(Gs, registers.gs_base);
@@ -254,6 +256,7 @@ impl Debuggee for DebuggedMachine<'_> {
         possible.rip = registers.rip;
         possible.rflags = registers.rflags;
         possible.xmm = registers.xmm;
+        possible.ymm_high = registers.ymm_high;
         possible.mxcsr = registers.mxcsr;
         possible.fs_base = registers.fs_base;
         possible.gs_base = registers.gs_base;

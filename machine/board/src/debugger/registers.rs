@@ -26,6 +26,8 @@ pub struct DebugRegisters {
     pub xmm: [u128; 16],
     /// SSE's control and status.
     pub mxcsr: u32,
+    /// The high halves of YMM0 to YMM15.
+    pub ymm_high: [u128; 16],
     /// The base of FS.
     pub fs_base: u64,
     /// The base of GS.
@@ -69,11 +71,13 @@ static DESCRIPTION: LazyLock<String> = LazyLock::new(|| {
     let mut sse = vector_types();
     (0..16).for_each(|n| sse += &register(&format!("xmm{n}"), 128, "vec128"));
     sse += &register("mxcsr", 32, "int");
+    let avx: String = (0..16).map(|n| register(&format!("ymm{n}h"), 128, "uint128")).collect();
     let segments = register("fs_base", 64, "int64") + &register("gs_base", 64, "int64");
     let system: String = SYSTEM.iter().map(|name| register(name, 64, "uint64")).collect();
     let features = [
         ("org.gnu.gdb.i386.core", core),
         ("org.gnu.gdb.i386.sse", sse),
+        ("org.gnu.gdb.i386.avx", avx),
         ("org.gnu.gdb.i386.segments", segments),
         ("org.avicenna.system", system),
     ];
@@ -169,6 +173,7 @@ impl Registers for DebugRegisters {
         self.x87_control.iter().for_each(|value| put(&value.to_le_bytes()));
         self.xmm.iter().for_each(|value| put(&value.to_le_bytes()));
         put(&self.mxcsr.to_le_bytes());
+        self.ymm_high.iter().for_each(|value| put(&value.to_le_bytes()));
         put(&self.fs_base.to_le_bytes());
         put(&self.gs_base.to_le_bytes());
         self.system.iter().for_each(|value| put(&value.to_le_bytes()));
@@ -188,6 +193,9 @@ impl Registers for DebugRegisters {
             *value = u128::from_le_bytes(pieces.array()?);
         }
         self.mxcsr = u32::from_le_bytes(pieces.array()?);
+        for value in &mut self.ymm_high {
+            *value = u128::from_le_bytes(pieces.array()?);
+        }
         self.fs_base = u64::from_le_bytes(pieces.array()?);
         self.gs_base = u64::from_le_bytes(pieces.array()?);
         pieces.u64s(&mut self.system)

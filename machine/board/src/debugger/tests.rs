@@ -285,6 +285,7 @@ fn registers_survive_the_way_out_and_back() {
         x87_control: std::array::from_fn(|n| n as u32),
         xmm: std::array::from_fn(|n| u128::MAX - n as u128),
         mxcsr: 0x1F80,
+        ymm_high: std::array::from_fn(|n| 1 << n),
         fs_base: 7,
         gs_base: 8,
         system: std::array::from_fn(|n| 100 + n as u64),

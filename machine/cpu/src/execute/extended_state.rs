@@ -1,9 +1,9 @@
 //! Saving and restoring processor state: FXSAVE, FXRSTOR, the XSAVE family, XGETBV and XSETBV,
 //! LDMXCSR and STMXCSR. [SDM1 "Managing State Using the XSAVE Feature Set"]
 //!
-//! Components are x87, SSE, PKRU and that of user interrupts. Which are in use (XINUSE) is decided
-//! by their contents, so that it is the same on every host; the modified optimization of XSAVEOPT
-//! is not taken.
+//! Components are x87, SSE, AVX, PKRU and that of user interrupts. Which are in use (XINUSE) is
+//! decided by their contents, so that it is the same on every host; the modified optimization of
+//! XSAVEOPT is not taken.
 
 use crate::CpuModel;
 use crate::execute::binding::{Binding, Handler};
@@ -12,28 +12,21 @@ use crate::guest::Sensitive;
 use crate::memory::Access;
 use crate::operation::Op;
 use crate::operation::decode::{CodeSize, Cost};
+use crate::state::component::{self, EXTENDED_REGION};
 use crate::state::{Registers, UserInterrupts, X87};
 use crate::width::{RAX, RCX, RDX};
 use crate::{Bus, Cpu, Stop};
 use arch::control::{Cr0, Cr4, Efer};
 use arch::cpuid::Feature;
-use arch::uintr::component;
 use iced_x86::{Instruction, Mnemonic};
 
-pub(super) const X87_STATE: u64 = 1 << 0;
-pub(super) const SSE_STATE: u64 = 1 << 1;
-const AVX_STATE: u64 = 1 << 2;
-const PKRU_STATE: u64 = 1 << 9;
-const UINTR_STATE: u64 = 1 << component::NUMBER;
 /// XCOMP_BV: the area is compacted.
 const COMPACTED: u64 = 1 << 63;
 const DEFAULT_MXCSR: u32 = 0x1F80;
 /// The legacy region and the header.
 const HEADER: usize = 512;
-const EXTENDED_REGION: usize = 576;
-/// Of PKRU in the standard format, behind the place of AVX.
-const PKRU_OFFSET: usize = EXTENDED_REGION + 256;
-const PKRU_SIZE: usize = 8;
+/// Bytes of the high halves of sixteen YMM registers.
+const HIGH_HALVES: usize = 256;
 /// Fields of the legacy region.
 const POINTERS: usize = 6;
 const MXCSR: usize = 24;
@@ -105,6 +98,15 @@ fn write_xmm(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, linear: u64) -> Result<(
         slot.copy_from_slice(&value.to_le_bytes());
     }
     let at = linear.wrapping_add(XMM as u64);
+    cpu.write_area(bus, at, &bytes[..16 * count], op.segment)
+}
+
+fn write_high_halves(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op, at: u64) -> Result<(), Stop> {
+    let mut bytes = [0; HIGH_HALVES];
+    let count = xmm_count(op);
+    for (slot, value) in bytes.chunks_exact_mut(16).zip(&cpu.registers.ymm_high[..count]) {
+        slot.copy_from_slice(&value.to_le_bytes());
+    }
     cpu.write_area(bus, at, &bytes[..16 * count], op.segment)
 }
 
@@ -208,14 +210,16 @@ fn check_xsave(cpu: &Cpu, feature: Feature) -> Result<(), Stop> {
 
 /// XINUSE: the components that are not in their initial state.
 fn in_use(cpu: &Cpu, counts_mxcsr: bool) -> u64 {
-    let x87 = if cpu.registers.x87 == X87::default() { 0 } else { X87_STATE };
+    let x87 = if cpu.registers.x87 == X87::default() { 0 } else { component::X87 };
     let has_mxcsr = counts_mxcsr && cpu.registers.mxcsr != DEFAULT_MXCSR;
     let is_clear = cpu.registers.xmm.iter().all(|&register| register == 0) && !has_mxcsr;
-    let sse = if is_clear { 0 } else { SSE_STATE };
-    let pkru = if cpu.control.pkru == 0 { 0 } else { PKRU_STATE };
+    let sse = if is_clear { 0 } else { component::SSE };
+    let has_high = cpu.registers.ymm_high.iter().any(|&register| register != 0);
+    let avx = if has_high { component::AVX } else { 0 };
+    let pkru = if cpu.control.pkru == 0 { 0 } else { component::PKRU };
     let is_initial = cpu.control.uintr == UserInterrupts::default();
-    let uintr = if is_initial { 0 } else { UINTR_STATE };
-    x87 | sse | pkru | uintr
+    let uintr = if is_initial { 0 } else { component::UINTR };
+    x87 | sse | avx | pkru | uintr
 }
 
 fn save<const WIDE: bool>(
@@ -226,37 +230,37 @@ fn save<const WIDE: bool>(
     enabled: u64,
 ) -> Result<(), Stop> {
     let components = enabled & cpu.registers.requested();
-    let length = match components & (PKRU_STATE | UINTR_STATE) {
-        0 => EXTENDED_REGION,
-        PKRU_STATE => pkru_offset(kind == Save::Compacted) + PKRU_SIZE,
-        _ => uintr_offset(components) + component::SIZE,
-    };
+    let compacted = (kind == Save::Compacted).then_some(components);
+    let length = component::area_size(components, compacted.is_some());
     let linear = aligned_area(cpu, op, length, 64, Access::Write)?;
     cpu.probe_area(bus, linear, length, Access::Write, op.segment)?;
     let header = linear.wrapping_add(HEADER as u64);
     let used = components & in_use(cpu, kind == Save::Compacted);
     let saved = if kind == Save::All { components } else { used };
-    if saved & X87_STATE != 0 {
+    if saved & component::X87 != 0 {
         write_x87_state(cpu, bus, op, linear, WIDE)?;
     }
     let with_mxcsr = match kind {
-        Save::Compacted => saved & SSE_STATE,
-        _ => components & (SSE_STATE | AVX_STATE),
+        Save::Compacted => saved & component::SSE,
+        _ => components & (component::SSE | component::AVX),
     };
     if with_mxcsr != 0 {
         write_mxcsr(cpu, bus, op, linear)?;
     }
-    if saved & SSE_STATE != 0 {
+    if saved & component::SSE != 0 {
         write_xmm(cpu, bus, op, linear)?;
     }
-    if saved & PKRU_STATE != 0 {
-        let at = linear.wrapping_add(pkru_offset(kind == Save::Compacted) as u64);
+    let place = |component| linear.wrapping_add(component::offset(component, compacted) as u64);
+    if saved & component::AVX != 0 {
+        write_high_halves(cpu, bus, op, place(component::AVX))?;
+    }
+    if saved & component::PKRU != 0 {
+        let at = place(component::PKRU);
         let pkru = u64::from(cpu.control.pkru).to_le_bytes();
         cpu.write_area(bus, at, &pkru, op.segment)?;
     }
-    if saved & UINTR_STATE != 0 {
-        let at = linear.wrapping_add(uintr_offset(components) as u64);
-        cpu.write_area(bus, at, &cpu.control.uintr.lay_out(), op.segment)?;
+    if saved & component::UINTR != 0 {
+        cpu.write_area(bus, place(component::UINTR), &cpu.control.uintr.lay_out(), op.segment)?;
         // No notification is taken for a context whose requests are in memory.
         cpu.control.uintr.set_notification_vector(0);
     }
@@ -303,7 +307,7 @@ fn load_state<const WIDE: bool>(
     }
     let components = enabled & cpu.registers.requested();
     let uintr = restored_uintr(cpu, bus, op, linear, (components, held, layout))?;
-    restore::<WIDE>(cpu, bus, op, linear, components, held, is_compacted)?;
+    restore::<WIDE>(cpu, bus, op, linear, (components, held), is_compacted.then_some(layout))?;
     if let Some(state) = uintr {
         cpu.control.uintr = state;
         cpu.look_for_user_interrupt();
@@ -320,17 +324,17 @@ fn restored_uintr(
     linear: u64,
     (components, held, layout): (u64, u64, u64),
 ) -> Result<Option<UserInterrupts>, Stop> {
-    if components & UINTR_STATE == 0 {
+    if components & component::UINTR == 0 {
         return Ok(None);
     }
     if cpu.control.uintr.notification_vector() != 0 {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    if held & UINTR_STATE == 0 {
+    if held & component::UINTR == 0 {
         return Ok(Some(UserInterrupts::default()));
     }
-    let mut bytes = [0; component::SIZE];
-    let at = linear.wrapping_add(uintr_offset(layout) as u64);
+    let mut bytes = [0; arch::uintr::component::SIZE];
+    let at = linear.wrapping_add(component::offset(component::UINTR, Some(layout)) as u64);
     cpu.read_area(bus, at, &mut bytes, op.segment)?;
     let state = UserInterrupts::from_layout(&bytes).ok_or(Stop::GENERAL_PROTECTION)?;
     Ok(Some(state))
@@ -342,49 +346,49 @@ fn restore<const WIDE: bool>(
     bus: &mut Bus<'_>,
     op: &Op,
     linear: u64,
-    components: u64,
-    held: u64,
-    is_compacted: bool,
+    (components, held): (u64, u64),
+    compacted: Option<u64>,
 ) -> Result<(), Stop> {
     let loads = |component: u64| components & held & component != 0;
     let mut area = [0; HEADER];
     cpu.read_area(bus, linear, &mut area, op.segment)?;
-    let mut pkru = [0; PKRU_SIZE];
-    if loads(PKRU_STATE) {
-        let at = linear.wrapping_add(pkru_offset(is_compacted) as u64);
-        cpu.read_area(bus, at, &mut pkru, op.segment)?;
+    let place = |component| linear.wrapping_add(component::offset(component, compacted) as u64);
+    let mut high = [0; HIGH_HALVES];
+    if loads(component::AVX) {
+        cpu.read_area(bus, place(component::AVX), &mut high[..16 * xmm_count(op)], op.segment)?;
     }
-    let mxcsr = match is_compacted {
-        true if loads(SSE_STATE) => Some(cpu.model.checked_mxcsr(&area)?),
-        true if components & SSE_STATE != 0 => Some(DEFAULT_MXCSR),
-        false if components & (SSE_STATE | AVX_STATE) != 0 => Some(cpu.model.checked_mxcsr(&area)?),
+    let mut pkru = [0; 8];
+    if loads(component::PKRU) {
+        cpu.read_area(bus, place(component::PKRU), &mut pkru, op.segment)?;
+    }
+    let mxcsr = match compacted.is_some() {
+        true if loads(component::SSE) => Some(cpu.model.checked_mxcsr(&area)?),
+        true if components & component::SSE != 0 => Some(DEFAULT_MXCSR),
+        false if components & (component::SSE | component::AVX) != 0 => {
+            Some(cpu.model.checked_mxcsr(&area)?)
+        }
         _ => None,
     };
     cpu.registers.mxcsr = mxcsr.unwrap_or(cpu.registers.mxcsr);
-    if loads(X87_STATE) {
+    if loads(component::X87) {
         load_x87(cpu, &area, WIDE);
-    } else if components & X87_STATE != 0 {
+    } else if components & component::X87 != 0 {
         cpu.registers.x87 = X87::default();
     }
-    if loads(SSE_STATE) {
+    if loads(component::SSE) {
         cpu.registers.load_xmm(&area, xmm_count(op));
-    } else if components & SSE_STATE != 0 {
+    } else if components & component::SSE != 0 {
         cpu.registers.xmm[..xmm_count(op)].fill(0);
     }
-    if components & PKRU_STATE != 0 {
+    if components & component::AVX != 0 {
+        // All zeros where the area has none.
+        cpu.registers.load_high_halves(&high, xmm_count(op));
+    }
+    if components & component::PKRU != 0 {
         cpu.control.pkru = u64::from_le_bytes(pkru) as u32;
         cpu.translation.tlb.flush_asid(cpu.translation.tlb.asid());
     }
     Ok(())
-}
-
-/// Always compacted: it comes behind PKRU, where that is in the area.
-fn uintr_offset(layout: u64) -> usize {
-    EXTENDED_REGION + if layout & PKRU_STATE != 0 { PKRU_SIZE } else { 0 }
-}
-
-fn pkru_offset(is_compacted: bool) -> usize {
-    if is_compacted { EXTENDED_REGION } else { PKRU_OFFSET }
 }
 
 fn xsave<const WIDE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
@@ -451,7 +455,7 @@ fn xgetbv(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
     Ok(())
 }
 
-/// XSETBV: x87 stays enabled, and only what the model has may be.
+/// XSETBV: x87 stays enabled, AVX needs SSE, and only what the model has may be enabled.
 fn xsetbv(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.model.check_feature(Feature::Xsave)?;
     if !cpu.control.cr4().contains(Cr4::OSXSAVE) {
@@ -464,7 +468,8 @@ fn xsetbv(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     cpu.before(bus, op, Sensitive::Xsetbv)?;
     let value = cpu.registers.requested();
     let is_legal = cpu.registers.gpr[RCX] as u32 == 0
-        && value & X87_STATE != 0
+        && value & component::X87 != 0
+        && (value & component::AVX == 0 || value & component::SSE != 0)
         && value & !cpu.model.xcr0_permitted() == 0;
     if !is_legal {
         return Err(Stop::GENERAL_PROTECTION);
@@ -521,6 +526,12 @@ impl Registers {
     fn load_xmm(&mut self, area: &[u8; HEADER], count: usize) {
         for (index, register) in self.xmm[..count].iter_mut().enumerate() {
             *register = u128::from_le_bytes(field(area, XMM + 16 * index));
+        }
+    }
+
+    fn load_high_halves(&mut self, bytes: &[u8; HIGH_HALVES], count: usize) {
+        for (index, register) in self.ymm_high[..count].iter_mut().enumerate() {
+            *register = u128::from_le_bytes(field(bytes, 16 * index));
         }
     }
 }

@@ -27,10 +27,12 @@ pub struct Registers {
     cpl: u8,
     /// SSE's control and status.
     pub mxcsr: u32,
-    /// Without AVX there are no upper halves.
+    /// The low halves of the YMM registers.
     pub xmm: [u128; 16],
     /// x87's registers, which MMX shares.
     pub x87: X87,
+    /// The high halves of the YMM registers; zeros where the model has no AVX.
+    pub ymm_high: [u128; 16],
 }
 
 impl Default for Registers {
@@ -45,6 +47,7 @@ impl Default for Registers {
             mxcsr: 0x1F80,
             xmm: [0; 16],
             x87: Default::default(),
+            ymm_high: [0; 16],
         }
     }
 }

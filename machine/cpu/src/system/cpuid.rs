@@ -4,10 +4,10 @@ use super::table::{Entry, Tables};
 use crate::Cpu;
 use crate::model::{CpuModel, RawLeaf};
 use crate::state::Control;
+use crate::state::component::{self, AVX, PKRU, SSE, UINTR, X87};
 use crate::state::msr::misc_enable;
 use arch::control::Cr4;
 use arch::cpuid::Feature;
-use arch::uintr::component;
 
 /// The four result registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,9 +26,6 @@ impl Leaf {
 
 /// What leaf 0 answers under IA32_MISC_ENABLE's limit, for systems that know no later leaves.
 const LIMITED_STANDARD: u32 = 2;
-/// Bytes of the XSAVE area without extended components: legacy region and header.
-const XSAVE_BASE: u32 = 576;
-const UINTR_STATE: u64 = 1 << component::NUMBER;
 
 const MEGAHERTZ: u64 = 1_000_000;
 const BUS_HERTZ: u64 = 100 * MEGAHERTZ;
@@ -108,13 +105,10 @@ pub(crate) fn cpuid(cpu: &Cpu, leaf: u32, subleaf: u32) -> Leaf {
         }
         7 if subleaf == 0 && cpu.control.cr4().contains(Cr4::PKE) => result.ecx |= 1 << 4,
         0xD if cpu.model.has(Feature::Xsave) => match subleaf {
-            0 => result.ebx = xsave_size(cpu.control.xcr0),
+            0 => result.ebx = component::area_size(cpu.control.xcr0, false) as u32,
             1 if cpu.model.has(Feature::Xsavec) => {
-                // Compacted, components follow the header.
                 let components = cpu.control.xcr0 | cpu.control.msr.xss;
-                let pkru = if components & 1 << 9 != 0 { 8 } else { 0 };
-                let uintr = if components & UINTR_STATE != 0 { component::SIZE as u32 } else { 0 };
-                result.ebx = XSAVE_BASE + pkru + uintr;
+                result.ebx = component::area_size(components, true) as u32;
             }
             _ => {}
         },
@@ -125,21 +119,16 @@ pub(crate) fn cpuid(cpu: &Cpu, leaf: u32, subleaf: u32) -> Leaf {
     result
 }
 
-fn xsave_size(components: u64) -> u32 {
-    // PKRU is the only component beyond x87 and SSE.
-    if components & 1 << 9 != 0 { XSAVE_BASE + 256 + 8 } else { XSAVE_BASE }
-}
-
 impl CpuModel {
     /// The components that XCR0 may enable.
     pub fn xcr0_permitted(&self) -> u64 {
-        let pkru = if self.has(Feature::Pku) { 1 << 9 } else { 0 };
-        3 | pkru
+        let with = |feature, component| if self.has(feature) { component } else { 0 };
+        X87 | SSE | with(Feature::Avx, AVX) | with(Feature::Pku, PKRU)
     }
 
     /// The components that IA32_XSS may enable.
     pub(crate) fn xss_permitted(&self) -> u64 {
-        if self.has(Feature::Xsaves) && self.has(Feature::Uintr) { UINTR_STATE } else { 0 }
+        if self.has(Feature::Xsaves) && self.has(Feature::Uintr) { UINTR } else { 0 }
     }
 
     /// CPUID as the model alone decides it.
@@ -220,17 +209,25 @@ impl CpuModel {
 
     fn xsave_leaf(&self, subleaf: u32, features: Leaf) -> Leaf {
         let permitted = self.xcr0_permitted();
-        let size = if permitted & 1 << 9 != 0 { XSAVE_BASE + 256 + 8 } else { XSAVE_BASE };
         match subleaf {
-            0 => Leaf::new(permitted as u32, XSAVE_BASE, size, (permitted >> 32) as u32),
+            0 => Leaf::new(
+                permitted as u32,
+                component::EXTENDED_REGION as u32,
+                component::area_size(permitted, false) as u32,
+                (permitted >> 32) as u32,
+            ),
             1 => Leaf { ecx: self.xss_permitted() as u32, ..features },
-            // A supervisor's component has no place in the standard format.
-            component::NUMBER if self.xss_permitted() & UINTR_STATE != 0 => {
-                Leaf::new(component::SIZE as u32, 0, 1, 0)
-            }
-            9 if permitted & 1 << 9 != 0 => Leaf::new(8, XSAVE_BASE + 256, 0, 0),
-            _ => Leaf::default(),
+            _ => self.component_leaf(1u64.checked_shl(subleaf).unwrap_or(0)),
         }
+    }
+
+    /// Size and place of an extended component. A supervisor's has no place in the standard format.
+    fn component_leaf(&self, component: u64) -> Leaf {
+        let is_there = component & (self.xcr0_permitted() | self.xss_permitted()) != 0;
+        let Some((size, place)) = component::standard(component).filter(|_| is_there) else {
+            return Leaf::default();
+        };
+        Leaf::new(size as u32, place.unwrap_or(0) as u32, u32::from(place.is_none()), 0)
     }
 
     fn brand_leaf(&self, leaf: u32) -> Leaf {

@@ -41,7 +41,7 @@ fn summary(cpu: &Cpu) -> impl PartialEq + std::fmt::Debug {
         cpu.clock.now(),
         cpu.clock.instructions(),
         cpu.pending.activity(),
-        cpu.registers.xmm,
+        (cpu.registers.xmm, cpu.registers.ymm_high),
     )
 }
 

@@ -95,7 +95,7 @@ fn set_controls(cpu: &mut Cpu, mode: Mode, random: &mut Random) {
     };
     cpu.control.pdpte = [LEAVES - 0x4000 + 0x1000, 1, 0, random.next()].map(|entry| entry | 1);
     cpu.control.pdpte[0] = LONG_TABLES + 0x2000 | 1;
-    cpu.control.xcr0 = random.pick(&[1, 3, 7]) & 3;
+    cpu.control.xcr0 = random.pick(&[1, 3, 7]);
     if random.one_in(8) {
         let addresses = [CODE + random.below(64), STACK, random.next(), random.next()];
         for (i, address) in addresses.into_iter().enumerate() {
@@ -221,7 +221,8 @@ fn set_registers(cpu: &mut Cpu, mode: Mode, random: &mut Random) {
     if trap != 0 {
         cpu.pending.raise(cpu::Attention::SINGLE_STEP);
     }
-    for register in &mut cpu.registers.xmm {
+    let vectors = &mut cpu.registers;
+    for register in vectors.xmm.iter_mut().chain(&mut vectors.ymm_high) {
         *register = u128::from(random.next()) << 64 | u128::from(random.next());
     }
     let start = random.below(16);

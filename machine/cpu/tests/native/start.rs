@@ -86,7 +86,8 @@ pub fn set_up(cpu: &mut Cpu, memory: &mut GuestMemory, random: &mut Random) {
             _ => random.next(),
         };
     }
-    for register in &mut cpu.registers.xmm {
+    let vectors = &mut cpu.registers;
+    for register in vectors.xmm.iter_mut().chain(&mut vectors.ymm_high) {
         *register = u128::from(random.next()) << 64 | u128::from(random.next());
     }
     let status = random.next() & rflags::STATUS;

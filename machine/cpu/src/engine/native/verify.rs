@@ -142,7 +142,7 @@ fn described(cpu: &Cpu) -> Vec<(&'static str, String)> {
         ("RFLAGS", format!("{:#x}", r.flags.bits())),
         ("clock", format!("{:?}", cpu.clock.now())),
         ("pending", format!("{pending:?}")),
-        ("SSE", format!("{:x?} {:#x}", r.xmm, r.mxcsr)),
+        ("SSE and AVX", format!("{:x?} {:x?} {:#x}", r.xmm, r.ymm_high, r.mxcsr)),
         ("x87", format!("{:?}", r.x87)),
         (
             "segments",
