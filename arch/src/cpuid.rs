@@ -131,6 +131,8 @@ features! {
     ShaNi = "sha_ni", 0x7 . 0 Ebx 29;
     Umip = "umip", 0x7 . 0 Ecx 2;
     Pku = "pku", 0x7 . 0 Ecx 3;
+    Vaes = "vaes", 0x7 . 0 Ecx 9;
+    Vpclmulqdq = "vpclmulqdq", 0x7 . 0 Ecx 10;
     Rdpid = "rdpid", 0x7 . 0 Ecx 22;
     Fsrm = "fsrm", 0x7 . 0 Edx 4;
     Uintr = "uintr", 0x7 . 0 Edx 5;

@@ -6,6 +6,7 @@
 
 mod aes;
 mod arithmetic;
+mod avx;
 pub(crate) mod binding;
 mod bit;
 mod branch;
@@ -60,6 +61,7 @@ pub(crate) const FAMILIES: &[Family] = &[
     sse_float::bind,
     sse_string::bind,
     aes::bind,
+    avx::bind,
     mmx::bind,
     x87::bind,
     extended_state::bind,

@@ -16,6 +16,8 @@ pub mod compare;
 pub mod convert;
 pub(crate) mod exact;
 pub mod extended;
+pub(crate) mod fused;
+pub(crate) mod half;
 pub mod reciprocal;
 pub(crate) mod round;
 pub mod scalar;

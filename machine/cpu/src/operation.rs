@@ -6,11 +6,13 @@
 mod code;
 mod cost;
 pub mod decode;
+mod extension;
 mod kind;
 mod op;
 mod operands;
 
 pub use code::{CodeSize, Dialect};
 pub use cost::{Cost, InstructionCosts};
+pub(crate) use extension::Extension;
 pub use kind::Kind;
 pub(crate) use op::{FLAT, FLAT_STACK, Op};

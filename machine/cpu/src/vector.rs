@@ -18,6 +18,7 @@ pub mod sha;
 pub mod shift;
 pub mod shuffle;
 pub mod string;
+pub mod variable;
 
 #[cfg(test)]
 mod tests;

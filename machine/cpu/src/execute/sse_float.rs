@@ -93,28 +93,30 @@ fn all_ones_if_double(holds: bool) -> u64 {
     if holds { u64::MAX } else { 0 }
 }
 
-/// The eight predicates; the others belong to AVX.
+/// The bits of the immediate that select one of eight predicates; the others belong to AVX.
+const PREDICATE: u8 = 7;
+
 fn cmpps(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     packed_single(cpu, bus, op, |a, b, context| {
-        all_ones_if_single(compare::predicate(a, b, op.immediate as u8, context))
+        all_ones_if_single(compare::predicate(a, b, op.immediate as u8 & PREDICATE, context))
     })
 }
 
 fn cmppd(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     packed_double(cpu, bus, op, |a, b, context| {
-        all_ones_if_double(compare::predicate(a, b, op.immediate as u8, context))
+        all_ones_if_double(compare::predicate(a, b, op.immediate as u8 & PREDICATE, context))
     })
 }
 
 fn cmpss(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     single(cpu, bus, op, |a, b, context| {
-        all_ones_if_single(compare::predicate(a, b, op.immediate as u8, context))
+        all_ones_if_single(compare::predicate(a, b, op.immediate as u8 & PREDICATE, context))
     })
 }
 
 fn cmpsd(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     double(cpu, bus, op, |a, b, context| {
-        all_ones_if_double(compare::predicate(a, b, op.immediate as u8, context))
+        all_ones_if_double(compare::predicate(a, b, op.immediate as u8 & PREDICATE, context))
     })
 }
 

@@ -6,7 +6,6 @@ use crate::operation::decode::{CodeSize, Cost};
 use crate::vector::string::{self, Comparison};
 use crate::width::{RAX, RCX, RDX, Width};
 use crate::{Bus, Cpu, Stop};
-use arch::control::rflags;
 use iced_x86::{Code, Instruction, Mnemonic};
 
 fn second(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u128, Stop> {
@@ -42,13 +41,7 @@ fn conclude<const MASK: bool>(cpu: &mut Cpu, op: &Op, comparison: Comparison) {
     } else {
         comparison.index(immediate).to_register(&mut cpu.registers.gpr, RCX as u8);
     }
-    let flag = |holds: bool, flag: u64| if holds { flag } else { 0 };
-    cpu.registers.flags.set_status(
-        flag(comparison.has_any(), rflags::CF)
-            | flag(comparison.is_second_short, rflags::ZF)
-            | flag(comparison.is_first_short, rflags::SF)
-            | flag(comparison.has_first(), rflags::OF),
-    );
+    cpu.registers.flags.set_status(comparison.status());
 }
 
 pub(super) fn bind(i: &Instruction, _: CodeSize) -> Option<Binding> {

@@ -45,15 +45,20 @@ fn compared<B: Interchange>(
     order(&x, &y)
 }
 
-/// The eight predicates of CMPPS: EQ, LT, LE, UNORD, NEQ, NLT, NLE, ORD.
+/// The 32 predicates of VCMPPS, of which CMPPS has the first eight: EQ, LT, LE, UNORD, and their
+/// opposites. The next eight hold the other way where an operand is NaN; the upper sixteen are
+/// quiet about a NaN where the lower ones are not, and the reverse.
+/// [SDM2 "Comparison Predicate for VCMPPD and VCMPPS Instructions"]
 pub fn predicate<B: Interchange>(a: B, b: B, predicate: u8, context: &mut Context) -> bool {
-    let signals_quiet = matches!(predicate & 3, 1 | 2);
+    let signals_quiet = matches!(predicate & 3, 1 | 2) != (predicate & 16 != 0);
     let ordering = compared(a, b, signals_quiet, context);
-    let holds = match predicate & 3 {
-        0 => ordering == Some(Ordering::Equal),
-        1 => ordering == Some(Ordering::Less),
-        2 => matches!(ordering, Some(Ordering::Less | Ordering::Equal)),
-        _ => ordering.is_none(),
+    let counts_unordered = predicate & 8 != 0;
+    let holds = match (predicate & 3, ordering) {
+        (3, _) => ordering.is_none() && !counts_unordered,
+        (_, None) => counts_unordered,
+        (0, _) => ordering == Some(Ordering::Equal),
+        (1, _) => ordering == Some(Ordering::Less),
+        _ => ordering != Some(Ordering::Greater),
     };
     holds != (predicate & 4 != 0)
 }

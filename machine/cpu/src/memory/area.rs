@@ -1,4 +1,4 @@
-//! Operands of more than eight bytes: XMM registers, 80-bit reals and state areas.
+//! Operands of more than eight bytes: XMM and YMM registers, 80-bit reals and state areas.
 
 use super::Access;
 use crate::state::Control;
@@ -27,6 +27,28 @@ impl Cpu {
     ) -> Result<(), Stop> {
         let linear = self.operand(op, 16, Access::Write)?;
         self.write_area(bus, linear, &value.to_le_bytes(), op.segment)
+    }
+
+    /// A 32-byte operand at any alignment, its low half first.
+    #[inline(always)]
+    pub(crate) fn read_256(&mut self, bus: &mut Bus<'_>, op: &Op) -> Result<[u128; 2], Stop> {
+        let linear = self.operand(op, 32, Access::Read)?;
+        let mut bytes = [[0; 16]; 2];
+        self.read_area(bus, linear, bytes.as_flattened_mut(), op.segment)?;
+        Ok(bytes.map(u128::from_le_bytes))
+    }
+
+    /// Writes a 32-byte operand at any alignment. On a fault nothing is written.
+    #[inline(always)]
+    pub(crate) fn write_256(
+        &mut self,
+        bus: &mut Bus<'_>,
+        op: &Op,
+        value: [u128; 2],
+    ) -> Result<(), Stop> {
+        let linear = self.operand(op, 32, Access::Write)?;
+        let bytes = value.map(u128::to_le_bytes);
+        self.write_area(bus, linear, bytes.as_flattened(), op.segment)
     }
 
     /// Reads `bytes.len()` bytes, at most a page.

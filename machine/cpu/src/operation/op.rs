@@ -61,6 +61,8 @@ impl Op {
     pub const SEGMENTED: u8 = 1 << 0;
     pub const LOCK: u8 = 1 << 1;
     pub const REP: u8 = 1 << 2;
+    /// Of an AVX instruction, which has no such prefix: vectors have 256 bits.
+    pub const WIDE: u8 = Self::REP;
     pub const REPNE: u8 = 1 << 3;
     /// The operand size is 16 bits.
     pub const SIZE_16: u8 = 1 << 4;

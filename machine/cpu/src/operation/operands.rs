@@ -1,6 +1,7 @@
 //! Laying out operands: registers by position, the memory operand, the immediate.
 
 use super::code::CodeSize;
+use super::extension::Extension;
 use super::op::{FLAT, FLAT_STACK, Op};
 use crate::width::{BLOCK_IP, HIGH_BYTE, ZERO};
 use iced_x86::{Instruction, OpKind, Register};
@@ -59,7 +60,8 @@ pub fn fill(op: &mut Op, instruction: &Instruction, size: CodeSize) {
                     0 => op.a = number,
                     1 => op.b = number,
                     2 => op.c = number,
-                    _ => {}
+                    // The bits of an immediate name it in the encoding, too.
+                    _ => op.immediate = number.into(),
                 }
             }
             OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64 => {
@@ -90,6 +92,19 @@ pub fn fill(op: &mut Op, instruction: &Instruction, size: CodeSize) {
         implicit_segment(op, instruction);
     }
     prefixes(op, instruction, size);
+    if let Some(extension) = Extension::of(instruction) {
+        extension.note(op);
+        if is_wide(instruction) {
+            op.flags |= Op::WIDE;
+        }
+    }
+}
+
+/// Whether an AVX instruction works on 256 bits: a register or the memory operand says so.
+fn is_wide(instruction: &Instruction) -> bool {
+    (0..instruction.op_count()).any(|operand| instruction.op_register(operand).is_ymm())
+        || instruction.memory_index().is_ymm()
+        || instruction.memory_size().size() == 32
 }
 
 fn prefixes(op: &mut Op, instruction: &Instruction, size: CodeSize) {
@@ -146,7 +161,7 @@ fn memory(op: &mut Op, instruction: &Instruction, size: CodeSize) {
     }
     let bytes = if base != Register::None && !instruction.is_ip_rel_memory_operand() {
         base.size()
-    } else if index != Register::None {
+    } else if index != Register::None && !instruction.is_vsib() {
         index.size()
     } else if instruction.is_ip_rel_memory_operand() {
         if base == Register::EIP { 4 } else { 8 }

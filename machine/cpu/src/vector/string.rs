@@ -1,6 +1,7 @@
 //! PCMPESTRI, PCMPESTRM, PCMPISTRI and PCMPISTRM [SDM1 "String and Text Processing"].
 
 use super::{bytes, from_bytes, from_words, words};
+use arch::control::rflags;
 use std::array::from_fn;
 
 /// Up to sixteen elements, widened, and how many of them are valid.
@@ -121,6 +122,15 @@ impl Comparison {
             (_, 16) => from_bytes(from_fn(|lane| if is_set(lane) { u8::MAX } else { 0 })),
             _ => from_words(from_fn(|lane| if is_set(lane) { u16::MAX } else { 0 })),
         }
+    }
+
+    /// The status flags: CF, ZF, SF and OF; the others are cleared.
+    pub fn status(&self) -> u64 {
+        let flag = |holds: bool, flag: u64| if holds { flag } else { 0 };
+        flag(self.has_any(), rflags::CF)
+            | flag(self.is_second_short, rflags::ZF)
+            | flag(self.is_first_short, rflags::SF)
+            | flag(self.has_first(), rflags::OF)
     }
 
     /// CF.
