@@ -196,8 +196,10 @@ fn xcr0_takes_components_that_exist_in_sensible_sets() {
         (0, 3 | 1 << 9, Outcome::Done),
         (0, 0, PROTECTION),
         (0, 2, PROTECTION),
-        // AVX is not implemented.
-        (0, 7, PROTECTION),
+        (0, 7, Outcome::Done),
+        (0, 5, PROTECTION),
+        // AVX-512 is not implemented.
+        (0, 0xE7, PROTECTION),
         (1, 1, PROTECTION),
     ] {
         let mut subject = Subject::with("zen4", Mode::Long, |a| a.xsetbv());

@@ -1,6 +1,7 @@
 //! Clauses of the processor itself: paging, exceptions and interrupts, control and model-specific
 //! registers, transfers of control, tasks, saved state, and what the vendors read differently.
 
+mod avx;
 mod control;
 mod debug;
 mod double_fault;

@@ -78,7 +78,7 @@ impl Emulated {
         cpu.control.cr3 = TABLES;
         cpu.control.set_cr4(Cr4::PAE | Cr4::OSFXSR | Cr4::OSXMMEXCPT | Cr4::OSXSAVE);
         cpu.control.set_efer(Efer::LONG_MODE_ENABLE | Efer::LONG_MODE_ACTIVE);
-        cpu.control.xcr0 = 3;
+        cpu.control.xcr0 = 7;
         cpu.update_access_mode();
         let mut memory = GuestMemory::new(RAM);
         let mut entry = |at: u64, value: u64| {
@@ -118,6 +118,7 @@ impl Emulated {
         let mut cpu = self.fresh.clone();
         self.memory.write(SystemPhysical(OPERANDS), &block.memory).expect("operands are in RAM");
         load_image(&mut cpu, &block.image);
+        cpu.registers.ymm_high = block.high.map(u128::from_le_bytes);
         cpu.registers.gpr[0] = block.rax;
         cpu.registers.gpr[1] = block.rcx;
         cpu.registers.gpr[2] = block.rdx;
@@ -132,6 +133,7 @@ impl Emulated {
         block.rdx = cpu.registers.gpr[2];
         block.flags = cpu.registers.flags.bits();
         store_image(&cpu, &mut block.image);
+        block.high = cpu.registers.ymm_high.map(u128::to_le_bytes);
         self.memory.read(SystemPhysical(OPERANDS), &mut block.memory).expect("operands are in RAM");
         witness.vector
     }

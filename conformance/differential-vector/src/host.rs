@@ -2,7 +2,9 @@
 
 use crate::image::Image;
 use iced_x86::code_asm::{
-    CodeAssembler, ptr, qword_ptr, r12, r13, r14, r15, rax, rbp, rbx, rcx, rdi, rdx, rsi, rsp,
+    AsmRegisterYmm, CodeAssembler, ptr, qword_ptr, r12, r13, r14, r15, rax, rbp, rbx, rcx, rdi,
+    rdx, rsi, rsp, xmmword_ptr, ymm0, ymm1, ymm2, ymm3, ymm4, ymm5, ymm6, ymm7, ymm8, ymm9, ymm10,
+    ymm11, ymm12, ymm13, ymm14, ymm15,
 };
 use iced_x86::{BlockEncoderOptions, IcedError};
 use std::ffi::c_void;
@@ -18,6 +20,8 @@ pub const MEMORY: usize = 1024;
 pub struct Block {
     pub image: Image,
     pub memory: [u8; MEMORY],
+    /// The high halves of the YMM registers, where the host has AVX.
+    pub high: [[u8; 16]; 16],
     pub rax: u64,
     pub rcx: u64,
     pub rdx: u64,
@@ -42,6 +46,7 @@ impl Default for Block {
         Block {
             image: Image::initial(),
             memory: [0; MEMORY],
+            high: [[0; 16]; 16],
             rax: 0,
             rcx: 0,
             rdx: 0,
@@ -61,6 +66,16 @@ pub struct Native {
 }
 
 const PAGE: usize = 4096;
+
+const YMM: [AsmRegisterYmm; 16] = [
+    ymm0, ymm1, ymm2, ymm3, ymm4, ymm5, ymm6, ymm7, ymm8, ymm9, ymm10, ymm11, ymm12, ymm13, ymm14,
+    ymm15,
+];
+
+/// Whether the host has high halves to start from and to compare.
+pub fn has_avx() -> bool {
+    std::is_x86_feature_detected!("avx")
+}
 
 impl Native {
     /// Assembles an instruction that may use RSI (memory), RAX, RCX and RDX.
@@ -131,6 +146,12 @@ fn trampoline(
     a.mov(r12, rdi)?;
     a.mov(rbp, rsp)?;
     a.fxrstor64(ptr(r12))?;
+    if has_avx() {
+        for (index, register) in YMM.into_iter().enumerate() {
+            let at = xmmword_ptr(r12 + offset_of!(Block, high) + 16 * index);
+            a.vinsertf128(register, register, at, 1)?;
+        }
+    }
     a.push(qword_ptr(r12 + offset_of!(Block, flags)))?;
     a.popfq()?;
     a.mov(rax, qword_ptr(r12 + offset_of!(Block, rax)))?;
@@ -147,6 +168,12 @@ fn trampoline(
     a.mov(qword_ptr(r12 + offset_of!(Block, rcx)), rcx)?;
     a.mov(qword_ptr(r12 + offset_of!(Block, rdx)), rdx)?;
     a.fxsave64(ptr(r12))?;
+    if has_avx() {
+        for (index, register) in YMM.into_iter().enumerate() {
+            a.vextractf128(xmmword_ptr(r12 + offset_of!(Block, high) + 16 * index), register, 1)?;
+        }
+        a.vzeroupper()?;
+    }
     a.fninit()?;
     a.ldmxcsr(ptr(r12 + offset_of!(Block, default_mxcsr)))?;
     a.cld()?;

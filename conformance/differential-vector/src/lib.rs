@@ -9,7 +9,7 @@ pub mod integer;
 pub mod operands;
 
 pub use emulated::{Emulated, OPERANDS, signal};
-pub use host::{Block, MEMORY, Native, Signal};
+pub use host::{Block, MEMORY, Native, Signal, has_avx};
 pub use image::Image;
 
 /// Whether the host is of another vendor than AMD, whose results the emulated processor gives where

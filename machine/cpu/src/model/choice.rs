@@ -126,6 +126,11 @@ const NEEDS: &[(Feature, &[Feature])] = &[
             Feature::IdleHlt,
         ],
     ),
+    (Feature::Xsave, &[Feature::Avx]),
+    (
+        Feature::Avx,
+        &[Feature::Avx2, Feature::Fma, Feature::F16c, Feature::Vaes, Feature::Vpclmulqdq],
+    ),
     (Feature::Npt, &[Feature::VirtualVmsaveVmload]),
     (Feature::PauseFilter, &[Feature::PauseFilterThreshold]),
     (Feature::Avic, &[Feature::X2avic, Feature::ExtLvtAvicAccessChange]),
