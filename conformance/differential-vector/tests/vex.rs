@@ -36,13 +36,12 @@ fn is_covered(code: Code) -> bool {
         })
 }
 
-/// Results that parts of the two vendors, or of two generations, have otherwise.
-fn is_free(mnemonic: Mnemonic) -> bool {
-    let is_approximate = matches!(
+/// Results of which parts are free to choose bits.
+fn is_approximate(mnemonic: Mnemonic) -> bool {
+    matches!(
         mnemonic,
         Mnemonic::Vrcpps | Mnemonic::Vrcpss | Mnemonic::Vrsqrtps | Mnemonic::Vrsqrtss
-    );
-    is_approximate || !is_amd() && matches!(mnemonic, Mnemonic::Vdpps | Mnemonic::Vdppd)
+    )
 }
 
 /// Random bytes behind a VEX prefix: registers, or memory by RSI, a displacement and at most an
@@ -201,7 +200,7 @@ fn compare(bytes: &[u8], instruction: &Instruction, random: &mut Random) -> Opti
         let vector = emulated.run(&mut ours);
         let said = if signal(vector) != caught {
             Some(format!("host {caught:?}, here {vector:?}"))
-        } else if is_free(instruction.mnemonic()) {
+        } else if is_approximate(instruction.mnemonic()) {
             None
         } else {
             difference(instruction, &host, &ours)

@@ -3,6 +3,7 @@
 
 use crate::CpuModel;
 use crate::operation::Dialect;
+use crate::vector::packed_float::Sums;
 
 /// What a vendor's processors do.
 pub(crate) struct Differences {
@@ -22,6 +23,8 @@ pub(crate) struct Differences {
     /// says that EXT is for external sources, and Linux's selftest nested_exceptions_test, made for
     /// real parts, holds its processors to it. [APM2 "Selector-Error Code"] [SDM3 "Error Code"]
     pub counts_exceptions_as_external: bool,
+    /// In which order DPPS and DPPD add.
+    pub dot_products: Sums,
     /// Bit 8 of the entries of the highest paging table must be zero.
     pub reserves_global_in_root: bool,
 }
@@ -37,6 +40,7 @@ impl CpuModel {
                 checks_sysret_target: false,
                 saves_pointers_of_exceptions_alone: true,
                 counts_exceptions_as_external: false,
+                dot_products: Sums::Once,
                 reserves_global_in_root: true,
             },
             Dialect::Intel => &Differences {
@@ -46,6 +50,7 @@ impl CpuModel {
                 checks_sysret_target: true,
                 saves_pointers_of_exceptions_alone: false,
                 counts_exceptions_as_external: true,
+                dot_products: Sums::ByLane,
                 reserves_global_in_root: false,
             },
         }

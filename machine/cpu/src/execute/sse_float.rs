@@ -348,10 +348,16 @@ fn rounding(i: &Instruction) -> Option<Handler> {
             })
         },
         Mnemonic::Dpps => |cpu, bus, op| {
-            packed(cpu, bus, op, |a, b, context| packed::dpps(a, b, op.immediate as u8, context))
+            let sums = cpu.model.differences().dot_products;
+            packed(cpu, bus, op, |a, b, context| {
+                packed::dpps(a, b, op.immediate as u8, sums, context)
+            })
         },
         Mnemonic::Dppd => |cpu, bus, op| {
-            packed(cpu, bus, op, |a, b, context| packed::dppd(a, b, op.immediate as u8, context))
+            let sums = cpu.model.differences().dot_products;
+            packed(cpu, bus, op, |a, b, context| {
+                packed::dppd(a, b, op.immediate as u8, sums, context)
+            })
         },
         _ => return None,
     })

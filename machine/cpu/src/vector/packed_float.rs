@@ -64,12 +64,19 @@ pub fn addsubpd(a: u128, b: u128, context: &mut Context) -> u128 {
     from_qwords([subtract(a0, b0, context), add(a1, b1, context)])
 }
 
+/// What the products of DPPS and DPPD are added to, which shows in the NaN that a sum of two gives:
+/// its first operand. The manuals leave it open; read from parts of both vendors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sums {
+    /// Added once, the lower lanes first; all lanes have the same.
+    Once,
+    /// Added in every lane: DPPS its neighbour first, then its own pair first; DPPD itself first.
+    ByLane,
+}
+
 /// DPPS: products where the immediate's high bits say so, added in pairs, to the lanes of its low
 /// bits. An unmasked exception of the products ends it before the sums.
-///
-/// DEVIATION(SDM2 "DPPS"): of two NaN a sum gives the one that AMD's parts give, in Intel's models
-/// too, whose parts take another.
-pub fn dpps(a: u128, b: u128, immediate: u8, context: &mut Context) -> u128 {
+pub fn dpps(a: u128, b: u128, immediate: u8, sums: Sums, context: &mut Context) -> u128 {
     let (x, y) = (dwords(a), dwords(b));
     let mut products = [0; 4];
     for lane in 0..4 {
@@ -80,17 +87,34 @@ pub fn dpps(a: u128, b: u128, immediate: u8, context: &mut Context) -> u128 {
     if !context.settles() {
         return a;
     }
-    let low = add(products[0], products[1], context);
-    let high = add(products[2], products[3], context);
+    let pairs = added(products, context, |lane| match sums {
+        Sums::Once => (lane & 2, lane | 1),
+        Sums::ByLane => (lane ^ 1, lane),
+    });
     if !context.settles() {
         return a;
     }
-    let sum = add(low, high, context);
-    from_dwords(std::array::from_fn(|lane| if immediate >> lane & 1 != 0 { sum } else { 0 }))
+    let all = added(pairs, context, |lane| match sums {
+        Sums::Once => (0, 2),
+        Sums::ByLane => (lane, lane ^ 2),
+    });
+    from_dwords(std::array::from_fn(|lane| if immediate >> lane & 1 != 0 { all[lane] } else { 0 }))
+}
+
+/// In each lane the sum of two, in their order.
+fn added(
+    lanes: [u32; 4],
+    context: &mut Context,
+    order: impl Fn(usize) -> (usize, usize),
+) -> [u32; 4] {
+    std::array::from_fn(|lane| {
+        let (first, second) = order(lane);
+        add(lanes[first], lanes[second], context)
+    })
 }
 
 /// DPPD.
-pub fn dppd(a: u128, b: u128, immediate: u8, context: &mut Context) -> u128 {
+pub fn dppd(a: u128, b: u128, immediate: u8, sums: Sums, context: &mut Context) -> u128 {
     let (x, y) = (qwords(a), qwords(b));
     let mut products = [0; 2];
     for lane in 0..2 {
@@ -101,8 +125,11 @@ pub fn dppd(a: u128, b: u128, immediate: u8, context: &mut Context) -> u128 {
     if !context.settles() {
         return a;
     }
-    let sum = add(products[0], products[1], context);
-    from_qwords(std::array::from_fn(|lane| if immediate >> lane & 1 != 0 { sum } else { 0 }))
+    from_qwords(std::array::from_fn(|lane| {
+        let first = if sums == Sums::ByLane { lane } else { 0 };
+        let sum = add(products[first], products[first ^ 1], context);
+        if immediate >> lane & 1 != 0 { sum } else { 0 }
+    }))
 }
 
 /// CVTDQ2PS.

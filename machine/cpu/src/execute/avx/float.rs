@@ -221,10 +221,16 @@ fn horizontal(i: &Instruction) -> Option<Handler> {
         Mnemonic::Vaddsubps => handler!(packed, lanes::addsubps),
         Mnemonic::Vaddsubpd => handler!(packed, lanes::addsubpd),
         Mnemonic::Vdpps => |cpu, bus, op| {
-            packed(cpu, bus, op, |a, b, context| lanes::dpps(a, b, op.immediate as u8, context))
+            let sums = cpu.model.differences().dot_products;
+            packed(cpu, bus, op, |a, b, context| {
+                lanes::dpps(a, b, op.immediate as u8, sums, context)
+            })
         },
         Mnemonic::Vdppd => |cpu, bus, op| {
-            packed(cpu, bus, op, |a, b, context| lanes::dppd(a, b, op.immediate as u8, context))
+            let sums = cpu.model.differences().dot_products;
+            packed(cpu, bus, op, |a, b, context| {
+                lanes::dppd(a, b, op.immediate as u8, sums, context)
+            })
         },
         _ => return None,
     })
