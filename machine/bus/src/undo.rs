@@ -23,7 +23,9 @@ struct Saved {
 /// Pages as they were at a mark that was left, of those that changed before the next.
 #[derive(Debug, Default)]
 pub struct Before {
-    pages: Vec<u32>,
+    saved: Vec<Saved>,
+    /// Beside `saved`: the pages' watched lines at the mark.
+    lines: Vec<u64>,
     bytes: Vec<u8>,
 }
 
@@ -78,23 +80,27 @@ impl GuestMemory {
     /// Memory stays as it is; what [`GuestMemory::put_back`] takes to the mark nevertheless.
     pub fn leave_mark(&mut self) -> Before {
         let Some(mut undo) = self.undo.take() else { return Before::default() };
+        let mut lines = Vec::with_capacity(undo.saved.len());
         for saved in &undo.saved {
-            undo.lines[saved.page as usize] = self.watched_lines[saved.page as usize];
+            let page = saved.page as usize;
+            lines.push(std::mem::replace(&mut undo.lines[page], self.watched_lines[page]));
         }
         self.watched_lines = undo.lines;
-        Before {
-            pages: undo.saved.iter().map(|saved| saved.page).collect(),
-            bytes: std::mem::take(&mut undo.bytes),
-        }
+        Before { saved: undo.saved, lines, bytes: std::mem::take(&mut undo.bytes) }
     }
 
-    /// Goes back from the next mark to the one that was left, while there is none.
+    /// Goes back from the next mark to the one that was left, while there is none. Watched lines
+    /// are as they were, too: a write to one ends a turn, and that it must do again.
     pub fn put_back(&mut self, before: &Before) {
-        for (page, bytes) in before.pages.iter().zip(before.bytes.chunks_exact(PAGE)) {
-            let start = *page as usize * PAGE;
-            self.ram[start..][..PAGE].copy_from_slice(bytes);
-            self.note_write(start, PAGE);
+        let pages = before.saved.iter().zip(&before.lines).zip(before.bytes.chunks_exact(PAGE));
+        let mut is_code_gone = false;
+        for ((saved, lines), bytes) in pages {
+            let page = saved.page as usize;
+            self.ram[page * PAGE..][..PAGE].copy_from_slice(bytes);
+            is_code_gone |= self.forget_code_since(saved, *lines);
+            self.watched_lines[page] = *lines;
         }
+        self.watched_writes += u64::from(is_code_gone);
     }
 
     /// Goes back to the mark, which stays; answers how many pages had changed. Code that was
@@ -105,13 +111,7 @@ impl GuestMemory {
         for (saved, bytes) in undo.saved.iter().zip(undo.bytes.chunks_exact(PAGE)) {
             let page = saved.page as usize;
             self.ram[page * PAGE..][..PAGE].copy_from_slice(bytes);
-            let is_same = self.watched_lines[page] == undo.lines[page]
-                && self.generations[page] == saved.generation;
-            if !is_same {
-                // Never a number that a block of this page has had.
-                self.generations[page] = self.generations[page].saturating_add(1);
-                is_code_gone = true;
-            }
+            is_code_gone |= self.forget_code_since(saved, undo.lines[page]);
             self.watched_lines[page] = UNSAVED;
             undo.is_saved[page] = false;
         }
@@ -121,6 +121,19 @@ impl GuestMemory {
         undo.bytes.clear();
         self.undo = Some(undo);
         changed
+    }
+
+    /// Forgets what was decoded from a page, if its code or its watched lines changed since the
+    /// mark at which it was saved and had these.
+    fn forget_code_since(&mut self, saved: &Saved, lines: u64) -> bool {
+        let page = saved.page as usize;
+        let generation = self.generations[page];
+        let is_same = self.watched_lines[page] == lines && generation == saved.generation;
+        if !is_same {
+            // Never a number that a block of this page has had.
+            self.generations[page] = generation.saturating_add(1);
+        }
+        !is_same
     }
 
     #[cold]
@@ -180,22 +193,31 @@ mod tests {
         let mut chain = Vec::new();
         for round in 1..5u8 {
             let page = u64::from(round % 3) << 12;
+            let (before, watched) = (seen(&memory), memory.watched_writes);
             memory.watch(page as usize, 64);
-            let (ram, watched) = (memory.ram.clone(), memory.watched_writes);
             memory.write(SystemPhysical(page + 0x10), &[round]).expect("RAM");
             assert_eq!(memory.watched_writes, watched + 1, "decoded code is noticed");
-            chain.push((ram, memory.leave_mark()));
+            chain.push((before, memory.leave_mark()));
             memory.mark();
         }
         memory.write(SystemPhysical(0x5000), &[9]).expect("RAM");
         memory.return_to_mark();
         memory.forget_mark();
-        for (ram, before) in chain.iter().rev() {
-            memory.watch(0x1000, 64);
+        for (state, before) in chain.iter().rev() {
+            let generations = memory.generations.clone();
             memory.put_back(before);
-            assert!(memory.ram == *ram);
+            assert!(seen(&memory) == *state, "bytes and watched lines");
+            assert_ne!(memory.generations, generations, "decoded code is forgotten");
         }
         assert_eq!(memory.ram, vec![0; 1 << 16]);
+        // Data beside code that stays.
+        memory.watch(0x1000, 64);
+        let generations = memory.generations.clone();
+        memory.mark();
+        memory.write(SystemPhysical(0x1800), &[1]).expect("RAM");
+        let before = memory.leave_mark();
+        memory.put_back(&before);
+        assert_eq!((memory.ram[0x1800], memory.generations), (0, generations));
     }
 
     #[test]
