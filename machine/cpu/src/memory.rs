@@ -9,6 +9,7 @@ mod place;
 mod segment;
 pub(crate) mod tlb;
 mod translation;
+mod withheld;
 
 pub(crate) use self::tlb as sets;
 pub(crate) use access::Access;
@@ -17,3 +18,4 @@ pub(crate) use segment::within_limit;
 pub use tlb::{BadTranslation, Tlb};
 pub(crate) use translation::OwnRights;
 pub use translation::Translation;
+pub(crate) use withheld::Pages;

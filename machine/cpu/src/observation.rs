@@ -1,6 +1,9 @@
-//! Watchpoints of a debugger outside the machine: the guest neither sees nor changes them.
+//! Points of a debugger outside the machine: the guest neither sees nor changes them.
+//!
+//! Pages with such points are withheld by the TLB, so that nothing is done to them unseen; all
+//! other code and data keep their fast paths.
 
-use crate::memory::Access;
+use crate::memory::{Access, Pages};
 use arch::address::Linear;
 
 /// Bytes to observe.
@@ -30,17 +33,54 @@ pub struct Observed {
 pub struct Observation {
     ranges: Vec<Range>,
     seen: Option<Observed>,
+    /// Instructions, by linear address, in order.
+    points: Vec<u64>,
+    is_reached: bool,
 }
 
 impl Observation {
-    /// Of these bytes, of which nothing has been touched yet.
-    pub(crate) fn of(ranges: Vec<Range>) -> Self {
-        Self { ranges, seen: None }
+    /// Of these bytes and instructions, to which nothing has happened yet.
+    pub(crate) fn of(ranges: Vec<Range>, points: &[Linear]) -> Self {
+        let mut points: Vec<u64> = points.iter().map(|at| at.0).collect();
+        points.sort_unstable();
+        Self { ranges, seen: None, points, is_reached: false }
     }
 
-    /// Nothing is observed: accesses keep their fast path.
-    pub fn is_empty(&self) -> bool {
+    /// The pages that must not be accessed or fetched from unseen.
+    pub(crate) fn pages(&self) -> Vec<Pages> {
+        let ranges = self.ranges.iter().filter(|range| range.length != 0).map(|range| {
+            let last = range.start.0.saturating_add(range.length - 1);
+            Pages { first: range.start.0, last, is_data: true }
+        });
+        let points = self.points.iter().map(|at| Pages { first: *at, last: *at, is_data: false });
+        ranges.chain(points).collect()
+    }
+
+    /// No access is of interest.
+    pub(crate) fn has_no_ranges(&self) -> bool {
         self.ranges.is_empty()
+    }
+
+    /// Whether instructions are observed.
+    #[inline(always)]
+    pub(crate) fn has_points(&self) -> bool {
+        !self.points.is_empty()
+    }
+
+    /// Whether one begins among these bytes.
+    pub(crate) fn has_point_in(&self, start: u64, length: u64) -> bool {
+        let next = self.points.partition_point(|at| *at < start);
+        self.points.get(next).is_some_and(|at| *at - start < length)
+    }
+
+    /// The processor stands at an instruction, and goes on.
+    pub(crate) fn note_place(&mut self, linear: u64) {
+        self.is_reached |= self.points.binary_search(&linear).is_ok();
+    }
+
+    /// Whether an observed instruction was come to since the last call.
+    pub fn take_reached(&mut self) -> bool {
+        std::mem::take(&mut self.is_reached)
     }
 
     /// The first access since the last call.

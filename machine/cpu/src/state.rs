@@ -143,9 +143,7 @@ impl Cpu {
     /// Recomputes which set of the TLB data accesses use, after CPL, RFLAGS.AC, CR0.AM or DR7
     /// changed.
     pub fn update_access_mode(&mut self) {
-        let is_checked = self.checks_alignment()
-            || self.debug.has_data_breakpoints()
-            || !self.observation.is_empty();
+        let is_checked = self.checks_alignment() || self.debug.has_data_breakpoints();
         let set = if is_checked { sets::CHECKED } else { self.registers.access_set() };
         self.translation.select(set);
     }

@@ -1,5 +1,8 @@
 //! Reverse execution: a run that is the same however it is cut is repeated from a moment of the
 //! past, up to where it is wanted.
+//!
+//! A stretch is repeated at full speed first, in pieces, only to see in which of them something
+//! happens that is looked for; then the last such piece an instruction at a time.
 
 use super::machine::DebuggedMachine;
 use super::{Backwards, Stop};
@@ -8,22 +11,28 @@ use arch::identity::CpuIndex;
 use arch::time::Picoseconds;
 
 /// Instructions that are repeated one at a time before the connection is looked at.
-const AT_ONCE: u32 = 20_000;
-/// Instructions before the present that are looked at first.
+const AT_ONCE: u64 = 20_000;
+/// Instructions before the present that are looked at first, one at a time.
 const NEAREST: u64 = 2_000;
-/// How much further back the next look begins.
-const FARTHER: u64 = 16;
+/// Instructions of a piece.
+const PIECE: u64 = 100_000;
+/// A piece takes about as long as so many instructions that are repeated one at a time.
+const PIECE_TAKES: u64 = 1_000;
 
 /// A search in the past, from the present on.
 pub(super) struct Search {
     how: Backwards,
+    /// Where it began.
+    present: u64,
     /// Where the stretch begins that is being repeated.
     from: u64,
     /// Where it ends: what is looked for lies before.
     end: u64,
-    /// Instructions of the next stretch at most.
-    length: u64,
-    /// The last place seen in this stretch, and why it is one.
+    /// Pieces of this stretch in which something happens, and where they end.
+    pieces: Vec<(u64, u64)>,
+    /// Where the piece ends that is repeated one instruction at a time, if one is.
+    closely: Option<u64>,
+    /// The last place seen in this piece, and why it is one.
     found: Option<(u64, Stop)>,
     /// Instructions that the processor has done which is to step.
     count: u64,
@@ -34,33 +43,41 @@ impl DebuggedMachine<'_> {
     pub(super) fn search(&mut self, how: Backwards) -> Option<Stop> {
         let mut search = match self.search.take().filter(|search| search.how == how) {
             Some(search) => search,
-            None => {
-                let now = self.machine.instructions();
-                let count = match how {
-                    Backwards::Step(cpu) => self.count(cpu),
-                    Backwards::Continue => 0,
-                };
-                Search { how, from: now, end: now, length: NEAREST, found: None, count }
-            }
+            None => self.begin_search(how),
         };
-        for _ in 0..AT_ONCE {
-            if let Some(stop) = self.look(&mut search) {
-                return Some(stop);
+        let mut left = AT_ONCE;
+        while left > 0 {
+            let now = self.machine.instructions();
+            let stop = match search.closely {
+                Some(end) if now < end => self.look(&mut search, now),
+                None if now < search.end => {
+                    left = left.saturating_sub(PIECE_TAKES);
+                    self.pass_piece(&mut search, now);
+                    None
+                }
+                _ => self.turn_back(&mut search),
+            };
+            if stop.is_some() {
+                return stop;
             }
+            left = left.saturating_sub(1);
         }
         self.search = Some(search);
         None
     }
 
-    /// One instruction of a stretch; at its end, what was found or the stretch before.
-    fn look(&mut self, search: &mut Search) -> Option<Stop> {
+    fn begin_search(&self, how: Backwards) -> Search {
         let now = self.machine.instructions();
-        if now >= search.end {
-            return match search.found {
-                Some(found) => Some(self.arrive(found)),
-                None => self.begin_stretch(search),
-            };
-        }
+        let count = match how {
+            Backwards::Step(cpu) => self.count(cpu),
+            Backwards::Continue => 0,
+        };
+        let (pieces, closely, found) = (Vec::new(), Some(now), None);
+        Search { how, present: now, from: now, end: now, pieces, closely, found, count }
+    }
+
+    /// Repeats one instruction.
+    fn look(&mut self, search: &mut Search, now: u64) -> Option<Stop> {
         match search.how {
             Backwards::Continue => {
                 let point = self.at_point(None);
@@ -79,20 +96,55 @@ impl DebuggedMachine<'_> {
         }
     }
 
+    /// Repeats a piece and keeps it if what is looked for may be in it.
+    fn pass_piece(&mut self, search: &mut Search, now: u64) {
+        let end = search.end.min(now + PIECE);
+        let may_hold = match search.how {
+            Backwards::Continue => {
+                self.take_seen();
+                // Who stands at a point may do so without going on.
+                let is_at_point = self.at_point(None).is_some();
+                self.run_to(end);
+                self.take_seen() || is_at_point
+            }
+            Backwards::Step(cpu) => {
+                let is_before = self.count(cpu) < search.count;
+                self.run_to(end);
+                is_before && self.count(cpu) >= search.count
+            }
+        };
+        if may_hold {
+            search.pieces.push((now, end));
+        }
+    }
+
+    /// At the end of a stretch or piece: what was found, the piece before, or the stretch before.
+    fn turn_back(&mut self, search: &mut Search) -> Option<Stop> {
+        if let Some(found) = search.found {
+            return Some(self.arrive(found));
+        }
+        let Some((start, end)) = search.pieces.pop() else { return self.begin_stretch(search) };
+        self.go_to(start);
+        search.closely = Some(end);
+        None
+    }
+
     /// Goes to where the stretch before begins; the beginning of the past if there is none.
     fn begin_stretch(&mut self, search: &mut Search) -> Option<Stop> {
         let end = search.from;
         let Some(moment) = self.history.before(end) else {
             return Some(self.arrive((end, Stop::Beginning)));
         };
-        search.from = moment.max(end.saturating_sub(search.length));
-        search.length = search.length.saturating_mul(FARTHER);
+        let is_first = end == search.present;
+        let nearest = if is_first { end.saturating_sub(NEAREST) } else { 0 };
+        search.from = moment.max(nearest);
         self.go_to(search.from);
         let is_before = match search.how {
             Backwards::Continue => false,
             Backwards::Step(cpu) => self.count(cpu) >= search.count,
         };
         search.end = if is_before { search.from } else { end };
+        search.closely = is_first.then_some(search.end);
         None
     }
 
@@ -104,11 +156,16 @@ impl DebuggedMachine<'_> {
     /// To where so many instructions are done, in the past.
     fn go_to(&mut self, instructions: u64) {
         self.history.return_before(instructions + 1, self.machine);
-        let limits = Limits { until: Picoseconds::MAX, instructions };
-        while self.machine.instructions() < instructions && self.machine.run(limits).is_none() {}
+        self.observe();
+        self.run_to(instructions);
+        self.take_seen();
         // What was printed has been shown.
         self.machine.take_console();
-        self.observe();
+    }
+
+    fn run_to(&mut self, instructions: u64) {
+        let limits = Limits { until: Picoseconds::MAX, instructions };
+        while self.machine.instructions() < instructions && self.machine.run(limits).is_none() {}
     }
 
     fn count(&self, cpu: CpuIndex) -> u64 {

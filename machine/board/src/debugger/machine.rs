@@ -33,6 +33,8 @@ pub struct DebuggedMachine<'a> {
     pub(super) history: History,
     pub(super) search: Option<Search>,
     points: Vec<StopPoint>,
+    /// Processors do not know of all points yet.
+    is_behind: bool,
     /// The exit status that stands for an outcome.
     status: fn(Outcome) -> u8,
 }
@@ -41,7 +43,7 @@ impl<'a> DebuggedMachine<'a> {
     /// `status` says what a program that ends in this way would exit with.
     pub fn new(machine: &'a mut Machine, status: fn(Outcome) -> u8) -> Self {
         let (history, points) = (History::default(), Vec::new());
-        Self { machine, history, search: None, points, status }
+        Self { machine, history, search: None, points, is_behind: false, status }
     }
 
     fn cpu(&self, cpu: CpuIndex) -> &Cpu {
@@ -87,6 +89,15 @@ impl<'a> DebuggedMachine<'a> {
         })
     }
 
+    /// Whether any processor accessed watched bytes or came to a point, since this was last asked.
+    pub(super) fn take_seen(&mut self) -> bool {
+        let cpus = self.machine.state.cpus.iter_mut();
+        cpus.fold(false, |is_seen, cpu| {
+            let is_reached = cpu.observation.take_reached();
+            cpu.observation.take().is_some() | is_reached | is_seen
+        })
+    }
+
     /// Executes one instruction of the processor whose turn it is, or of `only`.
     pub(super) fn execute_one(&mut self, only: Option<CpuIndex>) -> Option<Stop> {
         let until = self.machine.state.now.saturating_add(LONGEST_STEP);
@@ -108,7 +119,9 @@ impl<'a> DebuggedMachine<'a> {
         self.ended().or_else(|| self.watched())
     }
 
+    /// Has the processors look at all points, and at no others.
     pub(super) fn observe(&mut self) {
+        self.is_behind = false;
         let ranges: Vec<Range> = self
             .points
             .iter()
@@ -122,14 +135,22 @@ impl<'a> DebuggedMachine<'a> {
                 StopPoint::Execute(_) => None,
             })
             .collect();
+        let points = self.points.iter().filter_map(|point| match *point {
+            StopPoint::Execute(at) => Some(at),
+            StopPoint::Watch { .. } => None,
+        });
+        let points: Vec<Linear> = points.collect();
         for cpu in &mut self.machine.state.cpus {
-            cpu.observe(ranges.clone());
+            cpu.observe(ranges.clone(), &points);
         }
     }
 
     /// Keeps the past, unless what comes is not what the machine would do by itself.
     fn advance_history(&mut self, others_stand: bool) {
         self.search = None;
+        if self.is_behind {
+            self.observe();
+        }
         match others_stand {
             true => self.history.clear(self.machine),
             false => self.history.note(self.machine),
@@ -156,16 +177,19 @@ impl<'a> DebuggedMachine<'a> {
 }
 
 impl Drop for DebuggedMachine<'_> {
-    /// Who goes on without a debugger needs no past.
+    /// Who goes on without a debugger needs no past, and stops nowhere.
     fn drop(&mut self) {
         self.machine.forget_mark();
+        self.machine.state.cpus.iter_mut().for_each(|cpu| cpu.observe(Vec::new(), &[]));
     }
 }
 
 /// Debuggers know linear addresses only.
 fn instruction_pointer(cpu: &Cpu) -> Linear {
-    let base = if cpu.is_64_bit() { 0 } else { cpu.registers.bases()[1] };
-    Linear(base.wrapping_add(cpu.registers.ip))
+    match cpu.is_64_bit() {
+        true => Linear(cpu.registers.ip),
+        false => Linear(cpu.registers.bases()[1].wrapping_add(cpu.registers.ip) & 0xFFFF_FFFF),
+    }
 }
 
 impl Debuggee for DebuggedMachine<'_> {
@@ -289,7 +313,7 @@ impl Debuggee for DebuggedMachine<'_> {
             return false;
         }
         self.points.push(point);
-        self.observe();
+        self.is_behind = true;
         true
     }
 
@@ -298,7 +322,7 @@ impl Debuggee for DebuggedMachine<'_> {
             return false;
         };
         self.points.swap_remove(place);
-        self.observe();
+        self.is_behind = true;
         true
     }
 

@@ -11,7 +11,7 @@ use board::{Limits, Machine, Outcome};
 use iced_x86::code_asm::*;
 
 /// Where the first processor counts, and the second.
-const COUNTS: [u64; 2] = [0x30_0000, 0x30_0040];
+const COUNTS: [u64; 2] = [0x30_0000, 0x3_0040];
 const ROUNDS: u32 = 100;
 /// They take 12 ms in all: there are several moments to go back to.
 const PAUSES: u32 = 8_000;
@@ -175,4 +175,45 @@ fn who_changes_the_machine_has_no_past_any_more() {
     assert_eq!(back(&mut debugged, Backwards::Step(FIRST)), Stop::Stepped { cpu: FIRST });
     assert!(debugged.write_memory(FIRST, Linear(COUNTS[0]), &[1]));
     assert_eq!(back(&mut debugged, Backwards::Step(FIRST)), Stop::Beginning);
+}
+
+/// The instruction behind the one that writes there.
+fn after_write(debugged: &mut DebuggedMachine<'_>, at: u64, cpu: CpuIndex) -> StopPoint {
+    let (start, access) = (Linear(at), WatchedAccess::Write);
+    let written = StopPoint::Watch { start, length: 2, access };
+    assert!(debugged.insert(written));
+    assert_eq!(forward(debugged), Stop::Watch { cpu, address: start, access });
+    assert!(debugged.remove(written));
+    StopPoint::Execute(Linear(debugged.registers(cpu).rip))
+}
+
+#[test]
+fn points_are_passed_backwards_where_they_were_passed_forward_by_either_processor() {
+    let mut machine = counting();
+    let mut debugged = DebuggedMachine::new(&mut machine, status);
+    let rare = after_write(&mut debugged, COUNTS[0], FIRST);
+    let frequent = after_write(&mut debugged, COUNTS[1], CpuIndex(1));
+    let mut passed = Vec::new();
+    for (point, times, back_again) in [(rare, 40, 25), (frequent, 3_000, 60)] {
+        assert!(debugged.insert(point));
+        for _ in 0..times {
+            let stop = forward(&mut debugged);
+            passed.push((stop, seen(debugged.machine)));
+            let Stop::Execute { cpu } = stop else { panic!("{stop:?}") };
+            debugged.step(cpu, Others::Run);
+        }
+        let both = [0, 1].map(|cpu| Stop::Execute { cpu: CpuIndex(cpu) });
+        for place in (passed.len() - back_again..passed.len()).rev() {
+            let stop = back(&mut debugged, Backwards::Continue);
+            assert!(both.contains(&stop));
+            assert_eq!((stop, seen(debugged.machine)), passed[place], "place {place}");
+        }
+        passed.truncate(passed.len() - back_again);
+    }
+    // The rare one alone, over all that the other processor did since.
+    assert!(debugged.remove(frequent));
+    let first = Stop::Execute { cpu: FIRST };
+    let last = passed.iter().rposition(|(stop, _)| *stop == first).expect("it was passed");
+    assert_eq!(back(&mut debugged, Backwards::Continue), first);
+    assert_eq!(seen(debugged.machine), passed[last].1);
 }

@@ -24,6 +24,8 @@ struct FetchPage {
     /// Index into RAM.
     offset: u64,
     epoch: u64,
+    /// Somebody outside the machine wants to know when one of its instructions is come to.
+    is_observed: bool,
 }
 
 /// Not the address of a page.
@@ -38,7 +40,7 @@ pub(crate) fn run_blocks(
     room: Room,
 ) {
     let size = ending::code_size(cpu);
-    let mut page = FetchPage { linear: NO_PAGE, offset: 0, epoch: 0 };
+    let mut page = FetchPage { linear: NO_PAGE, offset: 0, epoch: 0, is_observed: false };
     let mut exit = Exit::NONE;
     loop {
         let linear = cpu.registers.fetch_address(size);
@@ -50,7 +52,9 @@ pub(crate) fn run_blocks(
             match fetch_page(cpu, bus, linear) {
                 Ok(offset) => {
                     let epoch = cpu.translation.tlb.epoch;
-                    page = FetchPage { linear: linear & !0xFFF, offset, epoch };
+                    let linear = linear & !0xFFF;
+                    let is_observed = cpu.observation.has_point_in(linear, 0x1000);
+                    page = FetchPage { linear, offset, epoch, is_observed };
                 }
                 Err(stop) => return ending::fetch_failed(cpu, blocks, bus, stop),
             }
@@ -75,8 +79,11 @@ pub(crate) fn run_blocks(
         if !is_whole || !has_room(cpu, block, room, size) {
             return run_part(cpu, blocks, bus, room);
         }
+        if page.is_observed && cpu.observation.has_point_in(linear, block.length.into()) {
+            return run_part(cpu, blocks, bus, room);
+        }
         let next = match native.as_deref_mut() {
-            Some(native) if size == CodeSize::Bits64 => {
+            Some(native) if size == CodeSize::Bits64 && !page.is_observed => {
                 session::run_translated(cpu, blocks, bus, native, (index, offset), room)
             }
             _ => None,
@@ -175,7 +182,17 @@ pub(crate) fn run_part(cpu: &mut Cpu, blocks: &mut Blocks, bus: &mut Bus<'_>, ro
     let ip = cpu.registers.ip;
     cpu.registers.gpr[BLOCK_IP as usize] = ip;
     let mut end = ip;
+    let is_observed =
+        cpu.observation.has_points() && cpu.observation.has_point_in(linear, block.length.into());
+    if is_observed {
+        cpu.observation.note_place(linear);
+    }
     for done in 0..count {
+        let at = ending::wrap(linear.wrapping_add(end.wrapping_sub(ip)), size);
+        if is_observed && done != 0 && cpu.observation.has_point_in(at, 1) {
+            count = done;
+            break;
+        }
         let Some(bound) = blocks.alone(&block, done) else { break };
         let op = &bound.op;
         end = ending::wrap(ip.wrapping_add(op.end as u64), size);
@@ -259,7 +276,7 @@ fn any_block(
 impl Registers {
     /// The linear address of the next instruction.
     #[inline(always)]
-    fn fetch_address(&self, size: CodeSize) -> u64 {
+    pub(crate) fn fetch_address(&self, size: CodeSize) -> u64 {
         if size == CodeSize::Bits64 {
             self.ip
         } else {

@@ -47,6 +47,7 @@ impl Cpu {
                     self.pending.clear(Attention::TIMER);
                     limit = first_deadline(self, until);
                 }
+                note_place(self);
                 match self.attend(bus) {
                     Ok(()) => {}
                     Err(end) => {
@@ -98,6 +99,15 @@ impl Cpu {
             self.clock.move_to(at);
         }
         local_apic::advance_apic(self, bus);
+    }
+}
+
+/// What waits at the boundary may come before the instruction that a debugger wants to hear of.
+#[inline(always)]
+fn note_place(cpu: &mut Cpu) {
+    if cpu.observation.has_points() {
+        let linear = cpu.registers.fetch_address(ending::code_size(cpu));
+        cpu.observation.note_place(linear);
     }
 }
 

@@ -11,6 +11,7 @@ use crate::memory::Access;
 use crate::operation::Op;
 use crate::operation::decode::{CodeSize, Cost, width};
 use crate::state::Registers;
+use crate::system::debug;
 use crate::width::{RAX, RCX, RDI, RDX, RSI, Width};
 use crate::{Bus, Cpu, Stop};
 use arch::control::rflags;
@@ -95,6 +96,8 @@ fn copy_bulk<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64,
         // An overlapping copy repeats a pattern: element by element.
         return Ok(0);
     }
+    debug::note_observed(cpu, from, bytes, Access::Read);
+    debug::note_observed(cpu, to, bytes, Access::Write);
     bus.memory.save_before(target, bytes);
     bus.memory.ram.copy_within(source..source + bytes, target);
     cpu.pending.note_ram_write(bus, target, bytes);
@@ -144,6 +147,7 @@ fn fill_bulk<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64,
     let Some(ram) = bus.memory.ram_mut(target, bytes) else {
         return Ok(0);
     };
+    debug::note_observed(cpu, to, bytes, Access::Write);
     if value.zero_extend() == 0 {
         ram.fill(0);
     } else {

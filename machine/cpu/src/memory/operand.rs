@@ -88,6 +88,9 @@ impl Cpu {
             return false;
         }
         let (set, at) = (self.translation.set(), Linear(linear));
+        if self.translation.tlb.withheld(set, linear, access).is_some() {
+            return false;
+        }
         if self.translate_settled(bus, at, access, set).is_none() {
             return false;
         }
@@ -132,6 +135,10 @@ impl Cpu {
         access: Access,
         segment: u8,
     ) -> Result<Place, Stop> {
+        if let Some(place) = self.withheld(self.translation.set(), linear, size, access) {
+            debug::note_data_breakpoints(self, linear, size, access);
+            return Ok(place);
+        }
         let last = linear.wrapping_add(size as u64 - 1);
         self.control.check_canonical(linear, segment)?;
         self.control.check_canonical(last, segment)?;
@@ -144,6 +151,13 @@ impl Cpu {
         }
         debug::note_data_breakpoints(self, linear, size, access);
         Ok(place)
+    }
+
+    /// Where an access lies that the TLB knows and does not show.
+    fn withheld(&self, set: usize, linear: u64, size: usize, access: Access) -> Option<Place> {
+        let in_page = linear & 0xFFF;
+        let offset = self.translation.tlb.withheld(set, linear, access)?;
+        (in_page + size as u64 <= 0x1000).then(|| Place::ram(offset + in_page, size))
     }
 
     /// An implicit supervisor access (descriptor tables, TSS) of up to 8 bytes.
@@ -185,6 +199,9 @@ impl Cpu {
         if tag == self.translation.tlb.tag(linear) && in_page <= 0x1000 - size as u64 {
             return Ok(Place::ram(entry.offset + in_page, size));
         }
+        if let Some(place) = self.withheld(tlb::SUPERVISOR, linear, size, access) {
+            return Ok(place);
+        }
         self.control.check_canonical(linear, crate::operation::FLAT)?;
         locate_in(self, bus, linear, size, access, tlb::SUPERVISOR)
     }
@@ -199,6 +216,9 @@ impl Cpu {
         let entry = self.translation.tlb.entry(set, linear);
         if entry.execute == self.translation.tlb.tag(linear) {
             return Ok(Some(entry.offset));
+        }
+        if let Some(offset) = self.translation.tlb.withheld(set, linear, Access::Execute) {
+            return Ok(Some(offset));
         }
         // Faults and exits tell the address of the instruction, not of its page.
         match self.translate(bus, Linear(linear), Access::Execute, set)? {

@@ -4,6 +4,7 @@
 //! address space gives it a new number. An entry grants what it was filled for: reads, writes
 //! (which imply a dirty page) and fetches have a tag each.
 
+use super::withheld::Withheld;
 use arch::address::Linear;
 use serde::{Deserialize, Serialize};
 pub use translate::Translation as Entry;
@@ -19,7 +20,8 @@ pub const SUPERVISOR_AC: usize = 2 * ENTRIES;
 /// Never filled: alignment checks or data breakpoints are on, so every access takes the slow path.
 pub const CHECKED: usize = 3 * ENTRIES;
 
-const NEVER: u64 = u64::MAX;
+/// A tag that no address has.
+pub(super) const NEVER: u64 = u64::MAX;
 const _: () = assert!(ENTRIES == translate::TRANSLATIONS, "translated code looks into one set");
 /// Context numbers are bits 11:0 of a tag.
 const LAST_CONTEXT: u64 = 0xFFE;
@@ -40,7 +42,10 @@ struct Space {
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Tlb {
     #[serde(with = "boxed")]
-    entries: Box<[Entry; 4 * ENTRIES]>,
+    pub(super) entries: Box<[Entry; 4 * ENTRIES]>,
+    /// Entries that only the slow path finds; empty but for a debugger.
+    #[serde(skip)]
+    pub(super) withheld: Withheld,
     spaces: Vec<Space>,
     next_context: u64,
     /// The context of the running address space.
@@ -109,6 +114,7 @@ impl Default for Tlb {
     fn default() -> Self {
         let mut tlb = Self {
             entries: Box::new([EMPTY; 4 * ENTRIES]),
+            withheld: Withheld::default(),
             spaces: Vec::new(),
             next_context: 1,
             context: 0,
@@ -125,7 +131,7 @@ impl Default for Tlb {
 
 impl Tlb {
     #[inline(always)]
-    fn slot(set: usize, linear: u64) -> usize {
+    pub(super) fn slot(set: usize, linear: u64) -> usize {
         (set + (linear >> 12) as usize % ENTRIES) % (4 * ENTRIES)
     }
 
@@ -200,11 +206,20 @@ impl Tlb {
         let tag = self.tag(linear);
         let grant = |on: bool| if on { tag } else { NEVER };
         let (read, write, execute) = grants;
-        let entry = &mut self.entries[Self::slot(set, linear)];
+        let slot = Self::slot(set, linear);
+        if !self.withheld.is_empty()
+            && let Some(withheld) = self.withheld.forget(slot)
+        {
+            self.entries[slot] = withheld;
+        }
+        let entry = &mut self.entries[slot];
         if entry.execute != NEVER && entry.execute != tag {
             self.epoch += 1;
         }
         *entry = Entry { read: grant(read), write: grant(write), execute: grant(execute), offset };
+        if !self.withheld.is_empty() {
+            self.entries[slot] = self.withheld.hold(slot, self.entries[slot]);
+        }
         if is_large {
             self.large_first = self.large_first.min(linear & !0x3FFF_FFFF);
             self.large_last = self.large_last.max(linear | 0x3FFF_FFFF);
@@ -226,6 +241,7 @@ impl Tlb {
     fn admit(&mut self, asid: u32, pcid: u16) -> u64 {
         if self.next_context > LAST_CONTEXT {
             self.entries.fill(EMPTY);
+            self.withheld.forget_all();
             self.spaces.clear();
             self.next_context = 1;
             self.large_first = u64::MAX;
@@ -275,7 +291,9 @@ impl Tlb {
             return self.flush_all();
         }
         for set in [USER, SUPERVISOR, SUPERVISOR_AC] {
-            self.entries[Self::slot(set, linear)] = EMPTY;
+            let slot = Self::slot(set, linear);
+            self.entries[slot] = EMPTY;
+            self.withheld.forget(slot);
         }
     }
 }

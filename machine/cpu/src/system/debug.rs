@@ -7,6 +7,7 @@ use crate::operation::Op;
 use crate::state::{Control, Debug, EXECUTE, Event, Origin, READ_WRITE, WRITE};
 use crate::system::event;
 use crate::{Attention, Bus, Cpu, Observation, Range, Stop};
+use arch::address::Linear;
 use arch::control::{Cr4, debug, rflags};
 use arch::exception;
 
@@ -58,14 +59,19 @@ impl Cpu {
     }
 }
 
+/// A data access, for a debugger outside the machine.
+pub(crate) fn note_observed(cpu: &mut Cpu, linear: u64, size: usize, access: Access) {
+    if !cpu.observation.has_no_ranges() {
+        cpu.observation.note(linear, size, access);
+    }
+}
+
 /// A data access: matching breakpoints trap after the instruction.
 pub(crate) fn note_data_breakpoints(cpu: &mut Cpu, linear: u64, size: usize, access: Access) {
     if access == Access::Execute {
         return;
     }
-    if !cpu.observation.is_empty() {
-        cpu.observation.note(linear, size, access);
-    }
+    note_observed(cpu, linear, size, access);
     if !cpu.debug.has_breakpoints() {
         return;
     }
@@ -165,11 +171,10 @@ fn check_general_detect(debug: &mut Debug) -> Result<(), Stop> {
 
 /// What a debugger outside the machine does.
 impl Cpu {
-    /// Observes these bytes from now on, and no others. Instructions of strings, which access
-    /// memory in one go, are seen by their first bytes.
-    pub fn observe(&mut self, ranges: Vec<Range>) {
-        self.observation = Observation::of(ranges);
-        self.update_access_mode();
+    /// Observes these bytes and instructions from now on, and no others.
+    pub fn observe(&mut self, ranges: Vec<Range>, points: &[Linear]) {
+        self.observation = Observation::of(ranges, points);
+        self.translation.tlb.withhold(self.observation.pages());
     }
 
     /// Sets RFLAGS as a debugger may: everything but VM and the reserved bits.

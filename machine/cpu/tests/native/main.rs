@@ -5,6 +5,7 @@
 
 mod bench;
 mod code;
+mod observed;
 mod spin;
 mod start;
 
