@@ -24,7 +24,7 @@ struct FetchPage {
     /// Index into RAM.
     offset: u64,
     epoch: u64,
-    /// Somebody outside the machine wants to know when one of its instructions is come to.
+    /// A debugger outside the machine wants to know when one of its instructions is come to.
     is_observed: bool,
 }
 

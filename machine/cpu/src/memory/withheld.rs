@@ -6,7 +6,7 @@ use super::tlb::{ENTRIES, Entry, NEVER, Tlb};
 use super::{Access, sets};
 use std::collections::BTreeMap;
 
-/// Pages that somebody looks at.
+/// Pages that a debugger looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pages {
     /// The linear address of any byte in the first.

@@ -1,4 +1,4 @@
-//! Somebody looks at places of code and memory: translated code does what it does unseen, and all
+//! A debugger looks at places of code and memory: translated code does what it does unseen, and all
 //! that happens there is seen.
 
 use crate::bench::{Bench, run, summary};
