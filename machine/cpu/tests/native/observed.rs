@@ -77,7 +77,7 @@ fn code_that_is_observed_does_the_same_and_nothing_is_missed() {
             0 => random.pick(&places) + 1,
             _ => random.pick(&places),
         };
-        let register = random.pick(&code::POINTERS);
+        let register = random.pick(code::POINTERS);
         let pointer = fresh.registers.gpr[usize::from(register)];
         let range = Range {
             start: Linear(pointer.wrapping_sub(random.below(0x100))),
