@@ -6,7 +6,9 @@
 //! however it is cut, so the past is repeated up to where it is wanted. Left out: non-stop mode,
 //! files of the target.
 
+mod access;
 mod back;
+mod forward;
 mod history;
 mod machine;
 mod registers;

@@ -8,6 +8,7 @@
 
 use crate::memory::GuestMemory;
 use arch::address::PAGE_SIZE;
+use std::collections::BTreeSet;
 
 const PAGE: usize = PAGE_SIZE as usize;
 /// The word of a page that is not saved.
@@ -33,6 +34,24 @@ impl Before {
     /// Bytes that it takes, in about.
     pub fn size(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// How many pages it takes back.
+    pub fn pages(&self) -> usize {
+        self.saved.len()
+    }
+
+    /// Takes back what changed after the next mark as well: `later` is what leads to that one.
+    pub fn extend(&mut self, later: &Before) {
+        let known: BTreeSet<u32> = self.saved.iter().map(|saved| saved.page).collect();
+        let pages = later.saved.iter().zip(&later.lines).zip(later.bytes.chunks_exact(PAGE));
+        for ((saved, lines), bytes) in pages {
+            if !known.contains(&saved.page) {
+                self.saved.push(*saved);
+                self.lines.push(*lines);
+                self.bytes.extend_from_slice(bytes);
+            }
+        }
     }
 }
 
@@ -218,6 +237,23 @@ mod tests {
         let before = memory.leave_mark();
         memory.put_back(&before);
         assert_eq!((memory.ram[0x1800], memory.generations), (0, generations));
+    }
+
+    #[test]
+    fn what_leads_over_two_marks_leads_over_both_at_once() {
+        let mut memory = GuestMemory::new(1 << 16);
+        let first = memory.ram.clone();
+        memory.mark();
+        memory.write(SystemPhysical(0x1000), &[1]).expect("RAM");
+        memory.write(SystemPhysical(0x2000), &[1]).expect("RAM");
+        let mut before = memory.leave_mark();
+        memory.mark();
+        memory.write(SystemPhysical(0x2000), &[2]).expect("RAM");
+        memory.write(SystemPhysical(0x3000), &[2]).expect("RAM");
+        before.extend(&memory.leave_mark());
+        assert_eq!(before.pages(), 3);
+        memory.put_back(&before);
+        assert!(memory.ram == first);
     }
 
     #[test]

@@ -46,8 +46,11 @@ impl History {
 
     /// Forgets the past: the machine is about to do what it would not do by itself.
     pub fn clear(&mut self, machine: &mut Machine) {
-        self.moments.clear();
-        machine.forget_mark();
+        // Without moments a mark is somebody else's.
+        if !self.moments.is_empty() {
+            self.moments.clear();
+            machine.forget_mark();
+        }
     }
 
     fn add(&mut self, machine: &mut Machine) {

@@ -4,6 +4,7 @@
 //! machine does is the same as without a debugger, unless one processor steps while others stand,
 //! or the debugger writes.
 
+use super::access::{self, instruction_pointer};
 use super::back::Search;
 use super::history::History;
 use super::{Backwards, DebugRegisters, Debuggee, Others, Stop, StopPoint, WatchedAccess};
@@ -11,11 +12,10 @@ use crate::Machine;
 use crate::outcome::Outcome;
 use crate::schedule::Limits;
 use crate::turn::Turn;
-use arch::address::{Linear, PAGE_SIZE, SystemPhysical};
+use arch::address::Linear;
 use arch::identity::CpuIndex;
-use arch::segment::SegmentRegister::{Cs, Ds, Es, Fs, Gs, Ss};
 use arch::time::Picoseconds;
-use cpu::{Activity, Cpu, Range};
+use cpu::{Cpu, Range};
 
 /// Virtual time of one stretch without points.
 const STRETCH: Picoseconds = Picoseconds::from_milliseconds(2);
@@ -119,6 +119,13 @@ impl<'a> DebuggedMachine<'a> {
         self.ended().or_else(|| self.watched())
     }
 
+    /// The same of the processor whose turn it is, not beyond the limits.
+    pub(super) fn execute_within(&mut self, limits: Limits) -> Option<Stop> {
+        let instructions = self.machine.instructions() + 1;
+        self.machine.run(Limits { until: limits.until, instructions });
+        self.ended().or_else(|| self.watched())
+    }
+
     /// Has the processors look at all points, and at no others.
     pub(super) fn observe(&mut self) {
         self.is_behind = false;
@@ -156,39 +163,13 @@ impl<'a> DebuggedMachine<'a> {
             false => self.history.note(self.machine),
         }
     }
-
-    /// Pieces of a range that lie in one page each: where they are in RAM, and which bytes.
-    fn pieces(
-        &self,
-        cpu: CpuIndex,
-        start: Linear,
-        length: usize,
-    ) -> impl Iterator<Item = (Option<SystemPhysical>, std::ops::Range<usize>)> {
-        let mut done = 0;
-        std::iter::from_fn(move || {
-            let linear = start.0.wrapping_add(done as u64);
-            let room = (PAGE_SIZE - linear % PAGE_SIZE) as usize;
-            let piece = done..length.min(done + room);
-            done = piece.end;
-            let place = self.cpu(cpu).peek(&self.machine.memory, Linear(linear));
-            (!piece.is_empty()).then_some((place, piece))
-        })
-    }
 }
 
 impl Drop for DebuggedMachine<'_> {
     /// Who goes on without a debugger needs no past, and stops nowhere.
     fn drop(&mut self) {
-        self.machine.forget_mark();
+        self.history.clear(self.machine);
         self.machine.state.cpus.iter_mut().for_each(|cpu| cpu.observe(Vec::new(), &[]));
-    }
-}
-
-/// Debuggers know linear addresses only.
-fn instruction_pointer(cpu: &Cpu) -> Linear {
-    match cpu.is_64_bit() {
-        true => Linear(cpu.registers.ip),
-        false => Linear(cpu.registers.bases()[1].wrapping_add(cpu.registers.ip) & 0xFFFF_FFFF),
     }
 }
 
@@ -198,114 +179,25 @@ impl Debuggee for DebuggedMachine<'_> {
     }
 
     fn describe(&self, cpu: CpuIndex) -> String {
-        let cpu = self.cpu(cpu);
-        let activity = match cpu.pending.activity() {
-            Activity::Running => "running",
-            Activity::Halted => "halted",
-            Activity::Waiting => "in MWAIT",
-            Activity::WaitForStartup => "waits for startup",
-            Activity::Shutdown => "shut down",
-        };
-        let mode = match (cpu.is_64_bit(), cpu.control.is_real(), cpu.registers.is_virtual_8086()) {
-            (true, ..) => "64-bit",
-            (_, true, _) => "real",
-            (.., true) => "virtual-8086",
-            _ if cpu.control.is_long_mode() => "compatibility",
-            _ => "protected",
-        };
-        format!("{activity}, {mode}, CPL {}", cpu.registers.cpl())
+        access::describe(self.cpu(cpu))
     }
 
     fn registers(&self, cpu: CpuIndex) -> DebugRegisters {
-        let cpu = self.cpu(cpu);
-        let mut registers = DebugRegisters::default();
-        // The instruction set's order is A, C, D, B, SP, BP, SI, DI; the protocol's A, B, C, D, SI,
-        // DI, BP, SP.
-        for (place, number) in PROTOCOL_ORDER.into_iter().enumerate() {
-            registers.general[place] = cpu.registers.gpr[number];
-        }
-        registers.rip = instruction_pointer(cpu).0;
-        registers.rflags = cpu.registers.flags.bits() as u32;
-        for (place, register) in [Cs, Ss, Ds, Es, Fs, Gs].into_iter().enumerate() {
-            registers.segments[place] = cpu.registers.segment(register).selector.into();
-        }
-        for index in 0..8 {
-            registers.x87[usize::from(index)] = cpu.registers.x87.st(index).to_bytes();
-        }
-        registers.x87_control[0] = cpu.registers.x87.control.into();
-        registers.x87_control[1] = cpu.registers.x87.status.into();
-        registers.x87_control[2] = cpu.registers.x87.valid.into();
-        registers.x87_control[3] = cpu.registers.x87.instruction_segment.into();
-        registers.x87_control[4] = cpu.registers.x87.instruction_pointer as u32;
-        registers.x87_control[5] = cpu.registers.x87.data_segment.into();
-        registers.x87_control[6] = cpu.registers.x87.data_pointer as u32;
-        registers.x87_control[7] = cpu.registers.x87.opcode.into();
-        registers.xmm = cpu.registers.xmm;
-        registers.ymm_high = cpu.registers.ymm_high;
-        registers.mxcsr = cpu.registers.mxcsr;
-        registers.fs_base = cpu.registers.segment(Fs).base;
-        registers.gs_base = cpu.registers.segment(Gs).base;
-        let cr8 = u64::from(cpu.apic.task_priority() >> 4);
-        registers.system = [
-            cpu.control.cr0().bits(),
-            cpu.control.cr2,
-            cpu.control.cr3,
-            cpu.control.cr4().bits(),
-            cr8,
-            cpu.control.efer().bits(),
-            cpu.registers.segment(Cs).base,
-            cpu.registers.segment(Ss).base,
-            cpu.control.tr.base,
-        ];
-        registers
+        access::registers(self.cpu(cpu))
     }
 
     fn set_registers(&mut self, cpu: CpuIndex, registers: &DebugRegisters) -> bool {
         self.history.clear(self.machine);
-        let mut possible = self.registers(cpu);
-        let target = self.cpu_mut(cpu);
-        for (place, number) in PROTOCOL_ORDER.into_iter().enumerate() {
-            target.registers.gpr[number] = registers.general[place];
-        }
-        let base = if target.is_64_bit() { 0 } else { target.registers.code_base() };
-        target.registers.ip = registers.rip.wrapping_sub(base);
-        target.debug_set_flags(registers.rflags.into());
-        target.registers.xmm = registers.xmm;
-        target.registers.ymm_high = registers.ymm_high;
-        target.registers.mxcsr = registers.mxcsr & 0xFFFF;
-        target.registers.set_segment_base(Fs, registers.fs_base);
-        target.registers.set_segment_base(Gs, registers.gs_base);
-        // Selectors, x87 and control registers stay as they are.
-        possible.general = registers.general;
-        possible.rip = registers.rip;
-        possible.rflags = registers.rflags;
-        possible.xmm = registers.xmm;
-        possible.ymm_high = registers.ymm_high;
-        possible.mxcsr = registers.mxcsr;
-        possible.fs_base = registers.fs_base;
-        possible.gs_base = registers.gs_base;
-        possible == *registers
+        access::set_registers(self.cpu_mut(cpu), registers)
     }
 
     fn read_memory(&mut self, cpu: CpuIndex, start: Linear, into: &mut [u8]) -> usize {
-        let pieces: Vec<_> = self.pieces(cpu, start, into.len()).collect();
-        for (place, piece) in pieces {
-            let at = piece.start;
-            let is_read = place
-                .is_some_and(|place| self.machine.memory.read(place, &mut into[piece]).is_ok());
-            if !is_read {
-                return at;
-            }
-        }
-        into.len()
+        self.machine.read_linear(cpu, start, into)
     }
 
     fn write_memory(&mut self, cpu: CpuIndex, start: Linear, from: &[u8]) -> bool {
         self.history.clear(self.machine);
-        let pieces: Vec<_> = self.pieces(cpu, start, from.len()).collect();
-        pieces.into_iter().all(|(place, piece)| {
-            place.is_some_and(|place| self.machine.memory.write(place, &from[piece]).is_ok())
-        })
+        self.machine.write_linear(cpu, start, from) == from.len()
     }
 
     fn insert(&mut self, point: StopPoint) -> bool {
@@ -370,6 +262,3 @@ impl Debuggee for DebuggedMachine<'_> {
         (0..INSTRUCTIONS).find_map(|_| self.at_point(only).or_else(|| self.execute_one(only)))
     }
 }
-
-/// The register numbers of RAX, RBX, RCX, RDX, RSI, RDI, RBP, RSP, R8 to R15.
-const PROTOCOL_ORDER: [usize; 16] = [0, 3, 1, 2, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15];
