@@ -7,6 +7,7 @@ pub mod channel;
 pub mod composition;
 mod console;
 pub mod cost;
+mod coverage;
 pub mod debugger;
 mod delivery;
 pub mod firmware;
@@ -30,6 +31,7 @@ mod translated;
 mod turn;
 mod wiring;
 
+pub use coverage::Covered;
 /// What an IOMMU is: the part, and how it behaves.
 pub use iommu::{Behaviour as IommuBehaviour, Iommu, Model as IommuModel, Part as IommuPart};
 pub use machine::{Configuration, Images, Machine, MachineError, State};

@@ -8,6 +8,7 @@
 mod bind;
 pub mod blocks;
 mod cache;
+mod coverage;
 mod dispatch;
 mod ending;
 pub mod native;
@@ -16,4 +17,5 @@ mod runs;
 mod step;
 
 pub use cache::CodeCache;
+pub use coverage::Covered;
 pub use runs::Classes;

@@ -11,6 +11,7 @@
 //! generation prove or refute, so nothing has to be unlinked when code changes.
 
 use super::bind::{Ready, bind};
+use super::coverage::{Coverage, Covered};
 use super::runs::{Classes, Runs};
 use crate::execute::binding::{Bound, Boundary};
 use crate::execute::fused::{self, Role};
@@ -131,6 +132,8 @@ pub struct Blocks {
     classes: Vec<Cost>,
     /// How often blocks are run, if that is counted.
     runs: Option<Runs>,
+    /// Where, of blocks that are no more, if that is kept.
+    coverage: Option<Coverage>,
     /// The operations that are the first of a fused pair, as they are alone.
     unfused: Vec<Bound>,
     costs: InstructionCosts,
@@ -149,6 +152,7 @@ impl Blocks {
             tails: Vec::new(),
             classes: Vec::new(),
             runs: None,
+            coverage: None,
             unfused: Vec::new(),
             costs,
             dialect,
@@ -195,6 +199,39 @@ impl Blocks {
     pub fn count_runs(&mut self, processors: usize) {
         self.clear();
         self.runs = Some(Runs::new(processors, OPERATIONS));
+    }
+
+    /// The same, and keeps where.
+    pub fn count_coverage(&mut self, processors: usize) {
+        self.count_runs(processors);
+        self.coverage = Some(Coverage::default());
+    }
+
+    /// What was executed since this was last called, by place; `None` if that is not kept.
+    pub fn take_coverage(&mut self) -> Option<Vec<Covered>> {
+        self.collect_coverage();
+        self.coverage.as_mut().map(Coverage::take)
+    }
+
+    /// Moves what blocks' counters say of places to where it outlives the blocks.
+    fn collect_coverage(&mut self) {
+        let Some(mut coverage) = self.coverage.take() else { return };
+        let mut runs = self.runs.take();
+        for block in &self.blocks {
+            let first = block.first as usize;
+            let classes = &self.classes[first..first + usize::from(block.count)];
+            let Some(counted) = &mut runs else { break };
+            counted.take(first, classes, |place, runs| {
+                let Some(last) = self.alone(block, place) else { return };
+                coverage.add(Covered {
+                    offset: block.key >> 2,
+                    length: last.op.end,
+                    instructions: place as u8 + 1,
+                    runs,
+                });
+            });
+        }
+        (self.coverage, self.runs) = (Some(coverage), runs);
     }
 
     /// Whether runs are counted.
@@ -252,6 +289,7 @@ impl Blocks {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
+        self.collect_coverage();
         if let Some(runs) = &mut self.runs {
             runs.fold(places(&self.blocks, &self.classes));
         }

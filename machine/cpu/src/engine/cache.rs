@@ -1,6 +1,7 @@
 //! The code that a board's processors share: decoded blocks, and what the host executes of them.
 
 use super::blocks::Blocks;
+use super::coverage::Covered;
 use super::native::{Absence, Native, Verified, wanted_heat};
 use super::runs::Classes;
 use crate::operation::{Dialect, InstructionCosts};
@@ -34,6 +35,16 @@ impl CodeCache {
     /// Counts from here on, for so many processors, what they execute.
     pub fn count_runs(&mut self, processors: usize) {
         self.blocks.count_runs(processors);
+    }
+
+    /// Keeps from here on, for so many processors, which code they execute.
+    pub fn count_coverage(&mut self, processors: usize) {
+        self.blocks.count_coverage(processors);
+    }
+
+    /// What was executed since this was last called, by place; `None` if that is not kept.
+    pub fn take_coverage(&mut self) -> Option<Vec<Covered>> {
+        self.blocks.take_coverage()
     }
 
     /// What a processor has executed since then, by class; `None` if that is not counted.

@@ -70,6 +70,23 @@ impl Runs {
         sum
     }
 
+    /// What ended behind each of the operations from `first` on, all processors together; those
+    /// counters begin at zero again, and what they said of classes is kept.
+    pub fn take(&mut self, first: usize, classes: &[Cost], mut each: impl FnMut(usize, u64)) {
+        for (table, others) in self.tables.iter_mut().zip(&mut self.others) {
+            let counters = table.get_mut(first..first + classes.len()).unwrap_or(&mut []);
+            let mut runs = 0;
+            for (place, (counter, class)) in counters.iter_mut().zip(classes).enumerate().rev() {
+                let ended = std::mem::take(counter.get_mut());
+                runs += ended;
+                others[*class as usize] += runs;
+                if ended != 0 {
+                    each(place, ended);
+                }
+            }
+        }
+    }
+
     /// The blocks are dropped: what they were run is kept, and their places begin at zero.
     pub fn fold<'a>(&mut self, blocks: impl Iterator<Item = (usize, &'a [Cost])> + Clone) {
         for number in 0..self.tables.len() {
@@ -104,6 +121,12 @@ mod tests {
         let of = |all: Classes| [Cost::Simple, Cost::Load, Cost::Branch].map(|c| all[c as usize]);
         assert_eq!(of(runs.executed(CPU, blocks())), [7, 2, 2]);
         assert_eq!(of(runs.executed(CpuIndex(0), blocks())), [0, 0, 0]);
+
+        let mut ended = Vec::new();
+        runs.take(3, &classes, |place, times| ended.push((place, times)));
+        assert_eq!(ended, [(2, 2), (0, 5)], "what never ended a run is left out");
+        runs.take(3, &classes, |_, _| panic!("it is taken"));
+        assert_eq!(of(runs.executed(CPU, blocks())), [7, 2, 2], "by class it is kept");
 
         runs.fold(blocks());
         runs.note(CPU, 3);
