@@ -36,6 +36,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("lab compare", "the reader's results; the tests of lab/src/result/compare.rs have their own"),
     ("lab clear", "removes what the reader keeps"),
     ("machine run", "boots a kernel; cargo xtask scenario boot runs them"),
+    ("machine serve", "waits for a client; cli/tests/machine_serve.rs is one"),
     ("machine inspect", "the reader's snapshot; cli/tests/machine_run.rs makes one"),
     ("machine test", "the reader's images; the template's is run below"),
     ("machine trace", "the reader's file"),

@@ -100,6 +100,7 @@ const VERBS: &[&str] = &[
     "machine list-cpus --format json",
     "machine list-variants",
     "machine run --kernel nosuch",
+    "machine serve --stdio --kernel nosuch",
     "machine test bad.sh",
     "machine trace nosuch",
     "exits report nosuch",

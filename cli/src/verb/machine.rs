@@ -1,5 +1,6 @@
 //! `avicenna machine`: run software on the emulated computer.
 
+mod build;
 mod closing;
 mod console;
 pub mod devices;
@@ -13,6 +14,7 @@ pub mod model;
 mod monitor;
 pub mod platform;
 mod run;
+mod serve;
 pub mod size;
 mod snapshot;
 mod socket;
@@ -34,6 +36,8 @@ pub struct Arguments {
 enum Action {
     /// Boot a Linux bzImage, a PVH vmlinux or a Multiboot image
     Run(Box<run::Arguments>),
+    /// Serve a machine to a fuzzer or a test program: marks, memory, runs, events, coverage
+    Serve(Box<serve::Arguments>),
     /// Run self-checking images, and report as TAP or JUnit
     Test(test::Arguments),
     /// Show what a snapshot holds: registers, APICs, IOMMU, control blocks, translations
@@ -60,6 +64,7 @@ pub fn run_words(words: &[String]) -> anyhow::Result<u8> {
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.action {
         Action::Run(arguments) => run::run(&arguments),
+        Action::Serve(arguments) => serve::run(&arguments),
         Action::Test(arguments) => test::run(&arguments),
         Action::Inspect(arguments) => inspect::run(&arguments),
         Action::ListCpus(arguments) => list_cpus::run(&arguments),

@@ -260,6 +260,11 @@ impl Arguments {
         }
     }
 
+    /// Whether anything is to go between files and the console's ports.
+    pub fn has_channels(&self) -> bool {
+        !self.console.is_empty()
+    }
+
     /// Opens the files behind the console's ports, of a machine that is yet to be built.
     pub fn open_channels(&self, sandbox: &mut Sandbox) -> anyhow::Result<Channels> {
         let open =

@@ -3,38 +3,28 @@
 //! Exit status: what the guest wrote to the debug-exit port as `value * 2 + 1`; 0 on power-off;
 //! otherwise those of [`crate::status`].
 
+use super::build::{self, Built};
 use super::closing::{self, Closing};
 use super::console::{Console, Request};
-use super::devices::{self, ChannelFiles};
+use super::devices::ChannelFiles;
 use super::ending::describe;
 use super::gdb;
-use super::model;
 use super::monitor::{self, Monitors, Verdict};
-use super::platform;
-use super::size::{parse_bytes, parse_duration};
+use super::size::parse_duration;
 use super::snapshot::{self, Snapshots};
 use super::symbols;
 use crate::sandbox::{self, Sandbox};
 use crate::status::{Status, Usage};
-use crate::verb::source;
 use anyhow::{Context, bail};
 use arch::time::Picoseconds;
 use board::debugger::Ending;
-use board::load::{Module, Source};
-use board::snapshot::ConfigurationDigest;
-use board::topology::Topology;
-use board::{Configuration, Images, Limits, Machine, MachineError, Outcome};
+use board::{Limits, Machine, Outcome};
 use std::fs::File;
-use std::io::{BufReader, BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-
-/// The largest file that is taken for a kernel, with what debuggers want of it.
-const LARGEST_KERNEL: u64 = 2 << 30;
-const KERNEL_LIMIT: &str = "the most that is read of a kernel";
-const MEMORY_LIMIT: &str = "what the machine has of memory";
 
 /// Virtual time between two looks at the keyboard.
 const SLICE: Picoseconds = Picoseconds::from_milliseconds(5);
@@ -42,39 +32,11 @@ const SLICE: Picoseconds = Picoseconds::from_milliseconds(5);
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
-    model: model::Arguments,
-    /// Logical processors
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    cpus: u16,
-    /// RAM, such as 512M or 2G
-    #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_bytes)]
-    memory: u64,
-    /// Linux bzImage, ELF64 vmlinux with PVH note, or Multiboot 1 or 2 image
-    #[arg(long, value_name = "FILE", required_unless_present = "restore")]
-    kernel: Option<PathBuf>,
-    /// Continue from a snapshot, with the same options for CPUs, memory and devices
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "initrd", "append", "module", "seed"])]
-    restore: Option<PathBuf>,
+    build: build::Arguments,
     #[command(flatten)]
     snapshots: snapshot::Arguments,
-    /// Initial RAM disk
-    #[arg(long, value_name = "FILE")]
-    initrd: Option<PathBuf>,
-    /// Kernel command line
-    #[arg(long, value_name = "STR", default_value = "", allow_hyphen_values = true)]
-    append: String,
-    /// A module for a Multiboot kernel: FILE, or "FILE its command line"
-    #[arg(long, value_name = "FILE")]
-    module: Vec<String>,
-    #[command(flatten)]
-    platform: platform::Arguments,
-    #[command(flatten)]
-    devices: devices::Arguments,
     #[command(flatten)]
     monitor: monitor::Arguments,
-    /// Seed of the processors' random numbers
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    seed: u64,
     /// Stop at this virtual time since power-on, such as 500ms or 10s
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     until_virtual: Option<Picoseconds>,
@@ -94,17 +56,6 @@ pub struct Arguments {
     /// guest
     #[arg(long, requires = "gdb")]
     gdb_any: bool,
-    /// After how many runs code is translated, for the host to execute it itself (x86-64 Linux
-    /// hosts; everything but the host's time stays the same)
-    #[arg(long, value_name = "RUNS", num_args = 0..=1, require_equals = true, default_missing_value = "64")]
-    native: Option<u16>,
-    /// Translate nothing: interpret all code
-    #[arg(long, conflicts_with_all = ["native", "verify_native"])]
-    interpret: bool,
-    /// Repeat every Kth entry into translated code in the interpreter and compare; status 1 if they
-    /// differ
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
-    verify_native: Option<u64>,
     #[command(flatten)]
     sandbox: sandbox::Arguments,
     /// How to print the closing line
@@ -132,14 +83,18 @@ pub fn status_of_run(arguments: &Arguments) -> anyhow::Result<u8> {
     let mut sandbox = Sandbox::default();
     let snapshots = Snapshots::open(&arguments.snapshots, &mut sandbox)?;
     let trace = arguments.trace.as_deref().map(|path| sandbox.output(path)).transpose()?;
-    let channels = arguments.devices.open_channels(&mut sandbox)?;
+    let channels = arguments.build.devices.open_channels(&mut sandbox)?;
     let door = arguments.gdb.as_deref();
     let door = door.map(|at| gdb::Door::open(at, arguments.gdb_any, &mut sandbox)).transpose()?;
     let monitors = Monitors::open(&arguments.monitor, &mut sandbox, status, &INTERRUPT)?;
-    arguments.name_inputs(&mut sandbox);
+    arguments.build.name_inputs(&mut sandbox);
+    arguments.symbols.files().for_each(|path| sandbox.reads(path));
     sandbox.raise(&arguments.sandbox);
-    let (mut machine, digest) = build(arguments)?;
-    choose_executor(&mut machine, arguments);
+    let Built { mut machine, configuration } = arguments.build.build()?;
+    let digest = configuration.digest();
+    if arguments.build.restore.is_some() {
+        ensure_ahead(&machine, arguments).map_err(Usage::of)?;
+    }
     let recorder = arguments.trace.as_deref().zip(trace);
     let mut recorder = recorder.map(|(path, output)| Recorder::new(path, output)).transpose()?;
     let is_recorded = recorder.is_some() || monitors.wants_records();
@@ -156,7 +111,7 @@ pub fn status_of_run(arguments: &Arguments) -> anyhow::Result<u8> {
     let end = drive(&mut machine, arguments, &mut outputs, door, &started)?;
     if let Some(text) = machine.post_mortem() {
         // A kernel with symbols of its own names its code.
-        let symbols = arguments.symbols.read(arguments.kernel.as_deref())?;
+        let symbols = arguments.symbols.read(arguments.build.kernel.as_deref())?;
         crate::terminal::remark(&symbols::annotate(&text, &symbols));
     }
     for (event, file) in outputs.snapshots.missed() {
@@ -172,63 +127,6 @@ pub fn status_of_run(arguments: &Arguments) -> anyhow::Result<u8> {
         anyhow::bail!("translated code and the interpreter differ: {first}");
     }
     Ok(end)
-}
-
-impl Arguments {
-    /// The files that are read.
-    fn name_inputs(&self, sandbox: &mut Sandbox) {
-        let modules = self.module.iter().map(|module| Path::new(path_of_module(module).0));
-        let files = [&self.kernel, &self.restore, &self.initrd].into_iter().flatten();
-        let files = files.map(PathBuf::as_path).chain(modules);
-        files.chain(self.model.files()).chain(self.symbols.files()).for_each(|path| {
-            sandbox.reads(path);
-        });
-        self.devices.name_inputs(sandbox);
-    }
-}
-
-/// A module's file, and its command line.
-fn path_of_module(module: &str) -> (&str, &str) {
-    module.split_once(' ').unwrap_or((module, ""))
-}
-
-/// Who executes code: the host, translated, unless arguments or the host say otherwise.
-fn choose_executor(machine: &mut Machine, arguments: &Arguments) {
-    if arguments.interpret {
-        return machine.interpret();
-    }
-    let is_asked_for = arguments.native.is_some() || arguments.verify_native.is_some();
-    let runs = arguments.native.unwrap_or(cpu::native::HEAT);
-    if is_asked_for && let Err(absence) = machine.translate(runs) {
-        remark!("avicenna: code is interpreted: {absence}");
-    }
-    machine.verify(arguments.verify_native.unwrap_or(0));
-}
-
-fn build(arguments: &Arguments) -> anyhow::Result<(Machine, ConfigurationDigest)> {
-    let model = arguments.model.model().map_err(Usage::of)?;
-    let configuration = Configuration {
-        costs: arguments.model.costs(&model).map_err(Usage::of)?,
-        iommu: arguments.platform.iommu(&model, false)?,
-        functions: arguments.devices.functions(&arguments.platform)?,
-        model,
-        topology: Topology::of_cores(arguments.cpus).map_err(Usage::of)?,
-        memory: arguments.memory,
-        seed: arguments.seed,
-        start: device::Date::default(),
-    };
-    let digest = configuration.digest();
-    if let Some(path) = &arguments.restore {
-        let name = path.display().to_string();
-        let file = facts::source::open(path).with_context(|| format!("cannot open {name}"))?;
-        let machine = Machine::restore(&configuration, &name, BufReader::new(file))?;
-        ensure_ahead(&machine, arguments).map_err(Usage::of)?;
-        return Ok((machine, digest));
-    }
-    let mut machine = Machine::new(&configuration)?;
-    load(&mut machine, arguments)?;
-    arguments.devices.feed(&mut machine)?;
-    Ok((machine, digest))
 }
 
 /// Limits count from power-on, so that a restored run ends where the one that was saved does; one
@@ -252,43 +150,11 @@ fn ensure_ahead(machine: &Machine, arguments: &Arguments) -> anyhow::Result<()> 
 
 /// The machine is as it was when the run began, and what looks at it stays.
 fn reset(machine: &mut Machine, arguments: &Arguments) -> anyhow::Result<()> {
-    let (mut fresh, _) = build(arguments)?;
-    choose_executor(&mut fresh, arguments);
+    let mut fresh = arguments.build.build()?.machine;
     fresh.recall = machine.recall.clone();
     let is_recorded = machine.state.wiring.recorder.records.is_some();
     fresh.state.wiring.recorder.records = is_recorded.then(Vec::new);
     *machine = fresh;
-    Ok(())
-}
-
-fn load(machine: &mut Machine, arguments: &Arguments) -> anyhow::Result<()> {
-    let Some(kernel_path) = &arguments.kernel else { bail!("a kernel is missing") };
-    let kernel = source::file(kernel_path, LARGEST_KERNEL, KERNEL_LIMIT)?;
-    let kernel_name = kernel_path.display().to_string();
-    let read = |path: &Path| source::file(path, arguments.memory, MEMORY_LIMIT);
-    let initrd = arguments.initrd.as_deref().map(read).transpose()?;
-    let initrd_name =
-        arguments.initrd.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
-    let mut modules = Vec::new();
-    for module in &arguments.module {
-        let (path, command_line) = path_of_module(module);
-        modules.push((path, command_line, read(Path::new(path))?));
-    }
-    let modules: Vec<Module<'_>> = modules
-        .iter()
-        .map(|(name, command_line, bytes)| Module { file: Source { name, bytes }, command_line })
-        .collect();
-    machine
-        .load(&Images {
-            kernel: Source { name: &kernel_name, bytes: &kernel },
-            initrd: initrd.as_deref().map(|bytes| Source { name: &initrd_name, bytes }),
-            modules: &modules,
-            command_line: &arguments.append,
-        })
-        .map_err(|error| match error {
-            MachineError::Memory(_) => Usage::of(error),
-            _ => error.into(),
-        })?;
     Ok(())
 }
 
