@@ -47,7 +47,7 @@ impl Marks {
         self.moments.is_empty()
     }
 
-    /// Bytes of changed memory that are kept for all but the last, in about.
+    /// Bytes of changed memory that are kept for all except the last, in about.
     pub fn size(&self) -> usize {
         self.moments.iter().map(|moment| moment.before.size()).sum()
     }

@@ -19,10 +19,10 @@ pub enum ClientError {
     /// The stream ended.
     #[error("the service is gone")]
     Gone,
-    /// What came is no reply.
+    /// What came is not a reply.
     #[error("a reply that is none: {0}")]
     Reply(String),
-    /// What came is no message.
+    /// What came is not a message.
     #[error(transparent)]
     Message(#[from] MessageError),
     /// The stream cannot be written.

@@ -19,7 +19,7 @@ const COUNTS: [u8; 8] = [0xB0, 0x01, 0xE6, 0x80, 0xFE, 0xC0, 0xEB, 0xFA];
 
 /// A host without files, whose client never leaves.
 struct Nobody {
-    /// Looks that find somebody who waits.
+    /// Looks before it is over.
     looks: u64,
 }
 

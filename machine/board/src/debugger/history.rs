@@ -46,7 +46,7 @@ impl History {
 
     /// Forgets the past: the machine is about to do what it would not do by itself.
     pub fn clear(&mut self, machine: &mut Machine) {
-        // Without moments a mark is somebody else's.
+        // Without moments a mark is another keeper's.
         if !self.moments.is_empty() {
             self.moments.clear();
             machine.forget_mark();

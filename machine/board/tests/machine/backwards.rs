@@ -18,7 +18,7 @@ const PAUSES: u32 = 8_000;
 const FIRST: CpuIndex = CpuIndex(0);
 
 /// Both processors count in memory; the first ends the run.
-fn counting() -> Machine {
+pub fn counting() -> Machine {
     let second = {
         let mut a = CodeAssembler::new(16).expect("16 bits are a mode");
         let mut again = a.create_label();

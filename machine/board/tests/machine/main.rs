@@ -3,6 +3,7 @@
 mod backwards;
 mod device_interrupt;
 mod hostile;
+mod marks;
 mod multiboot2;
 mod program;
 mod recalled;
