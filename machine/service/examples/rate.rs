@@ -23,6 +23,8 @@ const ADDS: [u8; 25] = [
 ];
 
 type Machine = Client<ChildStdout, ChildStdin>;
+/// One message, or a few.
+type Once<'a> = &'a mut dyn FnMut(&mut Machine) -> Result<(), Box<dyn Error>>;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let program = std::env::args().nth(1).ok_or("the program's path is missing")?;
@@ -40,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     machine.ask(json!({ "do": "run", "instructions": 1_000_000 }), &[])?;
     let mark = machine.ask(json!({ "do": "mark" }), &[])?.0["mark"].clone();
 
-    let mut print = |text: String| writeln!(std::io::stdout(), "{text}");
+    let print = |text: String| writeln!(std::io::stdout(), "{text}");
     print(rate("a message each", &mut machine, 1, &mut |machine| {
         for (number, request) in input_of(&mark).into_iter().enumerate() {
             machine.ask(request, if number == 1 { &[7; 64] } else { &[] })?;
@@ -87,7 +89,7 @@ fn rate(
     way: &str,
     machine: &mut Machine,
     inputs: usize,
-    once: &mut dyn FnMut(&mut Machine) -> Result<(), Box<dyn Error>>,
+    once: Once<'_>,
 ) -> Result<String, Box<dyn Error>> {
     let (begun, mut done) = (Instant::now(), 0);
     while begun.elapsed() < TIME {
