@@ -117,6 +117,7 @@ const VERBS: &[&str] = &[
     "lab explore --kernel nosuch",
     "lab explore replay nosuch",
     "lab explore minimise nosuch",
+    "lab explore bisect nosuch",
     "lab suite --kernel nosuch nosuch",
     "lab watch ipi --kernel nosuch",
     "lab shell --kernel nosuch",

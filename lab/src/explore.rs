@@ -7,6 +7,7 @@
 //! a [`finding`] can be repeated bit by bit, and reduced to the decisions that it needs
 //! ([`minimise`]).
 
+pub mod bisect;
 pub mod choice;
 mod coverage;
 pub mod finding;
@@ -19,8 +20,10 @@ mod moment;
 pub mod oracle;
 mod report;
 mod search;
+mod sight;
 mod stage;
 mod story;
+pub mod swarm;
 mod tally;
 pub mod window;
 
@@ -28,7 +31,7 @@ pub use finding::Finding;
 pub use minimise::minimise;
 pub use report::{Found, Report, Row};
 pub use search::{Search, search};
-pub use stage::{Kept, Mix, Stage, Subject};
+pub use stage::{Kept, Mix, Prepared, Stage, Subject};
 pub use tally::Coverage;
 
 #[cfg(test)]

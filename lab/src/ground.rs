@@ -4,6 +4,7 @@ use crate::drive::session::Session;
 use crate::host::Host;
 use crate::host::booted::Store;
 use crate::host::image::{Additions, initramfs};
+use crate::host::initramfs::Initramfs;
 use crate::host::kernel::Kernel;
 use crate::plan::{Experiment, Needs, Setting};
 use crate::protocol::{Guest, Step};
@@ -66,10 +67,25 @@ impl Ground<'_> {
         before_guests: impl FnOnce(),
         watch: &mut Watch<'_>,
     ) -> anyhow::Result<Begun> {
-        let Self { host, kernel, additions, store } = *self;
-        let initramfs = initramfs(kernel, host, &additions, &guest.needs)?;
+        let files = self.files(&guest.needs)?;
         before_guests();
-        let mut session = Session::start(host, kernel, &initramfs, store, watch)?;
+        self.begin_with(&files, guest, watch)
+    }
+
+    /// What the host boots with: the last that is read of this machine.
+    pub(crate) fn files(&self, needs: &Needs) -> anyhow::Result<Initramfs> {
+        initramfs(self.kernel, self.host, &self.additions, needs)
+    }
+
+    /// Boots the host with these, or takes one that was kept, and starts the guest.
+    pub(crate) fn begin_with(
+        &self,
+        files: &Initramfs,
+        guest: &Begin<'_>,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<Begun> {
+        let Self { host, kernel, store, .. } = *self;
+        let mut session = Session::start(host, kernel, files, store, watch)?;
         let arm = Experiment::of_model(&host.model, &[guest.setting]).arm(guest.setting);
         session.load(&arm.parameters, watch)?;
         let symbols = session.symbols(watch)?;

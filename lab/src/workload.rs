@@ -11,6 +11,7 @@ mod ipi;
 mod kernel;
 mod kind;
 mod mesh;
+pub mod mix;
 mod nested;
 mod network;
 mod threads;
@@ -107,7 +108,7 @@ impl fmt::Display for Chosen {
 pub(crate) fn named(name: &str) -> Option<&'static dyn Workload> {
     static COMMAND: Command = Command::NONE;
     static KERNEL: Kernel = Kernel::none();
-    let others = [&COMMAND as &dyn Workload, &KERNEL, &inhibited::Inhibited];
+    let others = [&COMMAND as &dyn Workload, &KERNEL, &inhibited::Inhibited, &mix::Mix];
     ALL.iter().copied().chain(others).find(|one| one.name() == name)
 }
 

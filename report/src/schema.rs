@@ -8,7 +8,7 @@ macro_rules! published {
 }
 
 /// Each with its file's name.
-pub const ALL: [(&str, &str); 21] = published!(
+pub const ALL: [(&str, &str); 23] = published!(
     "check-1.json"
     "compare-1.json"
     "enable-1.json"
@@ -22,6 +22,8 @@ pub const ALL: [(&str, &str); 21] = published!(
     "lab-compare-1.json"
     "lab-evidence-1.json"
     "lab-explore-1.json"
+    "lab-explore-bisect-1.json"
+    "lab-explore-swarm-1.json"
     "lab-suite-1.json"
     "lake-1.json"
     "lint-1.json"

@@ -30,4 +30,5 @@ pub use error::BenchError;
 pub use inhibit::{Inhibit, Inhibitor};
 pub use outcome::{End, Outcome};
 pub use pulse::{Pulse, Target};
+pub use run::thread_name;
 pub use virtual_machine::VirtualMachine;

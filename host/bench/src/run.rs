@@ -37,9 +37,10 @@ impl VirtualMachine {
         let threads: Vec<io::Result<JoinHandle<Exits>>> = std::mem::take(&mut self.vcpus)
             .into_iter()
             .zip(places)
-            .map(|(vcpu, place)| {
+            .zip(0..)
+            .map(|((vcpu, place), index)| {
                 let (devices, over) = (self.devices.clone(), over.clone());
-                Builder::new().spawn(move || {
+                Builder::new().name(thread_name(index)).spawn(move || {
                     stay_on(place);
                     run_processor(vcpu, &devices, &over)
                 })
@@ -96,6 +97,11 @@ impl VirtualMachine {
             std::thread::sleep(next.unwrap_or(PULSE).min(PULSE));
         }
     }
+}
+
+/// What the thread of a vCPU is called, for who moves it.
+pub fn thread_name(vcpu: u16) -> String {
+    format!("vcpu {vcpu}")
 }
 
 /// A processor of the host for each virtual one, over and over; nothing but None if they are free.

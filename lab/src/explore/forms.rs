@@ -1,6 +1,6 @@
 //! A report in the forms that people and CI systems read.
 
-use super::oracle::Rule;
+use super::oracle::{Changes, Rule};
 use super::report::{Found, Report};
 use super::tally::Coverage;
 use report::grid::{Grid, Value, folded};
@@ -84,11 +84,17 @@ impl Report {
             count => format!("{count} findings"),
         };
         let windows: u64 = self.rows.iter().map(|row| row.windows).sum();
-        format!(
+        let mut text = format!(
             "{}: {findings} in {windows} windows; {:.0} CPU s in all",
             self.release,
             self.spent.as_secs_f64()
-        )
+        );
+        let mut seen = Changes::default();
+        self.rows.iter().for_each(|row| seen.add(row.changes));
+        if self.changes && seen == Changes::default() {
+            text += "\nnothing of what the host was to change was seen in any window";
+        }
+        text
     }
 
     /// What the numbers of pairs say.
@@ -103,12 +109,14 @@ impl Report {
     }
 
     fn grid(&self) -> Grid {
-        const COLUMNS: [&str; 10] = [
+        const COLUMNS: [&str; 12] = [
             "strategy",
             "windows",
             "virtual_ms",
             "CPU_s",
             "held",
+            "switched",
+            "moved",
             "pairs",
             "even",
             "next",
@@ -128,6 +136,8 @@ impl Report {
                 Value::Count(row.virtual_milliseconds),
                 Value::Number(row.spent.as_secs_f64(), 1),
                 Value::Count(row.holds),
+                Value::Count(row.changes.switches),
+                Value::Count(row.changes.moves),
                 Value::Count(row.coverage.pairs),
                 Value::Count(row.even_pairs),
                 Value::Number(row.coverage.next_window, 2),
@@ -170,6 +180,7 @@ mod tests {
             even: 0,
             tallies: Vec::new(),
             tally: Tally::default(),
+            changes: false,
             windows: Vec::new(),
             findings,
         }
@@ -215,6 +226,18 @@ mod tests {
             report(Vec::new()).to_sarif(Path::new("found"))["runs"][0]["results"],
             json!([])
         );
+    }
+
+    #[test]
+    fn a_host_that_changes_nothing_although_it_was_to_is_told() {
+        let told = "nothing of what the host was to change";
+        assert!(!report(Vec::new()).to_text(100).contains(told), "it was not to");
+        let asked = Report { changes: true, ..report(Vec::new()) };
+        assert!(asked.to_text(100).contains(told));
+        let mut row = super::super::report::Row::new(Strategy::Plain);
+        row.changes.moves = 1;
+        let seen = Report { rows: vec![row], ..asked };
+        assert!(!seen.to_text(100).contains(told));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::guide::Guide;
 use super::lanes;
 use super::meter;
 use super::minimise::minimise;
-use super::oracle::{Alarm, Key};
+use super::oracle::{Alarm, Changes, Key};
 use super::search::Search;
 use super::stage::Stage;
 use super::story;
@@ -30,6 +30,17 @@ const SHARES: [(Strategy, u64); 4] = [
 ];
 /// All of them.
 pub(super) const WINDOWS: u64 = SHARES[0].1 + SHARES[1].1 + SHARES[2].1 + SHARES[3].1;
+/// The same of a strategy that is tried alone.
+const ALONE: u64 = 12;
+
+/// Windows of one moment, of one strategy alone or of all.
+fn shares(alone: Option<Strategy>) -> Vec<(Strategy, u64)> {
+    match alone {
+        None => SHARES.to_vec(),
+        Some(Strategy::Plain) => vec![(Strategy::Plain, 1)],
+        Some(strategy) => vec![(strategy, ALONE)],
+    }
+}
 
 /// What came of it.
 pub(super) struct Moment {
@@ -40,6 +51,13 @@ pub(super) struct Moment {
     pub findings: Vec<Finding>,
 }
 
+impl Moment {
+    /// Whether its last window shows a cause.
+    pub fn shows(&self, sought: Sought<'_>) -> bool {
+        self.windows.last().is_some_and(|window| window.alarms.iter().any(sought))
+    }
+}
+
 /// What came of a window.
 pub(super) struct Window {
     pub number: u64,
@@ -47,6 +65,7 @@ pub(super) struct Window {
     /// Of all that had happened by its end.
     pub hash: u64,
     pub holds: u64,
+    pub changes: Changes,
     pub alarms: Vec<Key>,
     /// The orders of two events that it showed.
     pub pairs: BTreeSet<Pair>,
@@ -56,6 +75,9 @@ pub(super) struct Window {
     pub spent: Duration,
 }
 
+/// A cause that is looked for.
+pub(super) type Sought<'a> = &'a (dyn Fn(&Key) -> bool + Sync);
+
 /// What is done at every moment.
 pub(super) struct Work<'a> {
     pub search: &'a Search,
@@ -63,6 +85,10 @@ pub(super) struct Work<'a> {
     pub known: &'a Mutex<BTreeMap<Key, u64>>,
     /// Whether the search is to end.
     pub is_over: &'a (dyn Fn() -> bool + Sync),
+    /// What alone is of interest: nothing is reduced, and windows end with the first that shows it.
+    pub sought: Option<Sought<'a>>,
+    /// The one strategy that is tried; none is all.
+    pub alone: Option<Strategy>,
 }
 
 impl Work<'_> {
@@ -78,12 +104,17 @@ impl Work<'_> {
             stage.advance_to(step);
         }
         let mut guide = Guide::default();
-        let all = SHARES.iter().flat_map(|(strategy, count)| (0..*count).map(|_| *strategy));
-        for (number, strategy) in (number * WINDOWS..).zip(all) {
+        let shares = shares(self.alone);
+        let each: u64 = shares.iter().map(|(_, count)| count).sum();
+        let all = shares.iter().flat_map(|(strategy, count)| (0..*count).map(|_| *strategy));
+        for (number, strategy) in (number * each..).zip(all) {
             if (self.is_over)() || self.search.windows.is_some_and(|most| number >= most) {
                 break;
             }
             self.window(stage, &mut guide, (number, strategy), &mut moment);
+            if self.sought.is_some_and(|sought| moment.shows(sought)) {
+                break;
+            }
         }
         moment
     }
@@ -102,7 +133,8 @@ impl Work<'_> {
         let pairs = coverage::pairs(stage.now(), records);
         let fresh = guide.learn(seen.decisions(), &pairs);
         let spent = meter::spent().saturating_sub(started);
-        for alarm in seen.alarms.iter().filter(|alarm| self.is_first(alarm.key(), number)) {
+        let told = seen.alarms.iter().filter(|_| self.sought.is_none());
+        for alarm in told.filter(|alarm| self.is_first(alarm.key(), number)) {
             let finding = self.reduce(stage, alarm, &seen, (number, strategy));
             moment.findings.push(finding);
         }
@@ -111,6 +143,7 @@ impl Work<'_> {
             strategy,
             hash: seen.hash,
             holds: seen.holds.len() as u64,
+            changes: seen.changes,
             alarms: seen.alarms.iter().map(Alarm::key).collect(),
             pairs: pairs.into_keys().collect(),
             fresh,

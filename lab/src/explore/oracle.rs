@@ -1,8 +1,10 @@
 //! What is wrong, judged by what the silicon shows: no annotation of the guest or the hypervisor.
 
+mod changes;
 mod page;
 mod vcpu;
 
+pub use changes::Changes;
 pub use vcpu::{Place, Vcpu};
 pub(super) use vcpu::{svm_halts, vmx_halts};
 
@@ -59,6 +61,7 @@ impl Rule {
 
 /// How a vector came to where a vCPU finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
     /// By software: nobody posted it.
@@ -147,6 +150,7 @@ pub struct Oracle {
     /// The last line of the console, as far as it has been printed.
     line: Vec<u8>,
     alarms: Vec<Alarm>,
+    changes: Changes,
     /// All that was observed, if the caller asks for it.
     pub(super) records: Option<Vec<Record>>,
 }
@@ -172,6 +176,11 @@ impl Oracle {
         std::mem::take(&mut self.alarms)
     }
 
+    /// What the host has changed since the last call.
+    pub fn take_changes(&mut self) -> Changes {
+        std::mem::take(&mut self.changes)
+    }
+
     /// The vCPUs that have run.
     pub fn vcpus(&self) -> impl Iterator<Item = &Vcpu> {
         self.vcpus.values()
@@ -184,7 +193,10 @@ impl Oracle {
         }
         let cpu = record.cpu.0;
         match record.event {
-            Event::Entry { vcpu, .. } => self.vcpu(vcpu, cpu).enter(cpu),
+            Event::Entry { vcpu, .. } => {
+                let is_moved = self.vcpu(vcpu, cpu).enter(cpu);
+                self.changes.moves += u64::from(is_moved);
+            }
             Event::SvmExit { vcpu, code, .. } => {
                 self.vcpu(vcpu, cpu).leave(svm_halts(code));
             }
@@ -238,6 +250,7 @@ impl Oracle {
         self.vcpus = vcpus
             .into_iter()
             .map(|(key, mut vcpu)| {
+                self.changes.switches += u64::from(vcpu.is_switched(machine));
                 if let Some((rule, since, vector)) = vcpu.judge(machine) {
                     let place = vcpu.place_of_requests(machine).map_or(0, |place| place.0);
                     self.raise(Alarm {

@@ -3,7 +3,7 @@
 use super::choice::Strategy;
 use super::finding::{Finding, cause, hash};
 use super::moment::{Moment, Window};
-use super::oracle::Rule;
+use super::oracle::{Changes, Rule};
 use super::search::Search;
 use super::stage::Stage;
 use super::tally::{Coverage, Tally};
@@ -47,6 +47,9 @@ pub struct Report {
     /// Of all.
     #[serde(skip)]
     pub(super) tally: Tally,
+    /// Whether the host was to change things.
+    #[serde(skip)]
+    pub(super) changes: bool,
     /// Each window, in the order of their numbers.
     pub windows: Vec<WindowRow>,
     /// Each cause once, by name.
@@ -69,6 +72,8 @@ pub struct Row {
     pub spent: Duration,
     /// How often a processor was held up.
     pub holds: u64,
+    /// What the host changed.
+    pub changes: Changes,
     /// The orders of two events that it showed.
     pub coverage: Coverage,
     /// As many as it showed in its first windows, of which there are as many as the strategy with
@@ -158,6 +163,7 @@ impl Report {
             even: 0,
             tallies: vec![Tally::default(); Strategy::ALL.len()],
             tally: Tally::default(),
+            changes: !search.mix.changes.is_none(),
             windows: Vec::new(),
             findings: Vec::new(),
         }
@@ -215,13 +221,14 @@ impl Report {
 }
 
 impl Row {
-    fn new(strategy: Strategy) -> Self {
+    pub(super) fn new(strategy: Strategy) -> Self {
         Self {
             strategy,
             windows: 0,
             virtual_milliseconds: 0,
             spent: Duration::ZERO,
             holds: 0,
+            changes: Changes::default(),
             coverage: Coverage::default(),
             even_pairs: 0,
             causes: BTreeMap::new(),
@@ -234,6 +241,7 @@ impl Row {
         self.virtual_milliseconds += (LENGTH.0 + TAIL.0) / MILLISECOND;
         self.spent += window.spent;
         self.holds += window.holds;
+        self.changes.add(window.changes);
         for key in &window.alarms {
             let first = First { windows: self.windows, spent: self.spent };
             self.causes.entry(cause(key)).or_insert(first);

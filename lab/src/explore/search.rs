@@ -136,7 +136,9 @@ impl Shared<'_> {
 
     /// One moment after the other, each begun by nobody else; what that took.
     fn job(&self, mut stage: Stage, sender: &Sender<Moment>) -> anyhow::Result<Duration> {
-        let work = Work { search: self.search, known: &self.known, is_over: &|| self.is_over() };
+        let is_over = || self.is_over();
+        let (search, known) = (self.search, &self.known);
+        let work = Work { search, known, is_over: &is_over, sought: None, alone: None };
         let first = stage.now();
         while !self.is_over() {
             let turn = self.next.fetch_add(1, Ordering::Relaxed);

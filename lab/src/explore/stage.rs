@@ -3,13 +3,16 @@
 use super::oracle::{Alarm, Oracle};
 use super::window::{self, Seen};
 use crate::ground::{Begin, Ground, symbols};
+use crate::host::initramfs::Initramfs;
 use crate::plan::{Needs, Setting};
 use crate::watch::Watch;
+use crate::workload::mix::{Changes, Flip};
 use arch::time::Picoseconds;
-use bench::Configuration;
+use bench::{Configuration, InterruptChip, Timer};
 use board::perturb::Source;
 use board::{Configuration as Board, Machine, Mark};
 use serde::{Deserialize, Serialize};
+use std::rc::Rc;
 use trace::Record;
 use trace::symbol::Symbols;
 
@@ -18,13 +21,36 @@ const BEGINS: &str = "\"record\":\"mix\"";
 
 /// What runs in the guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
 pub struct Mix {
     /// `xapic` or `x2apic`.
     pub apic: String,
     /// vCPUs, each on a processor of its own.
     pub vcpus: u16,
-    /// Of the guest's own choices.
+    /// Of the guest's own choices, and the host's.
     pub seed: u64,
+    /// What the host changes meanwhile.
+    #[serde(flatten)]
+    pub changes: Changes,
+    /// Whether vCPUs poll before they sleep, as KVM has it by itself.
+    pub polls: bool,
+    /// The guest's interval timer.
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub timer: Timer,
+}
+
+impl Default for Mix {
+    fn default() -> Self {
+        Self {
+            apic: "x2apic".into(),
+            vcpus: 3,
+            seed: 1,
+            changes: Changes::default(),
+            polls: false,
+            timer: Timer::Process,
+        }
+    }
 }
 
 /// What is explored.
@@ -34,6 +60,76 @@ pub struct Subject<'a> {
     pub ground: Ground<'a>,
     /// What runs in its guest.
     pub mix: &'a Mix,
+}
+
+impl<'a> Subject<'a> {
+    /// Reads what is needed of this machine.
+    pub fn prepare(self) -> anyhow::Result<Prepared<'a>> {
+        let files = self.ground.files(&self.mix.needs())?;
+        Ok(Prepared { subject: self, files: files.into() })
+    }
+}
+
+/// All that a stage needs of this machine.
+pub struct Prepared<'a> {
+    subject: Subject<'a>,
+    files: Rc<Initramfs>,
+}
+
+impl<'a> Prepared<'a> {
+    /// The same for another guest, which needs the same of the host.
+    pub fn with(&self, mix: &'a Mix) -> Self {
+        let subject = Subject { mix, ..self.subject };
+        Self { subject, files: self.files.clone() }
+    }
+
+    /// Boots the host, or takes one that was kept, and starts the guest.
+    pub fn open(&self, watch: &mut Watch<'_>) -> anyhow::Result<Stage> {
+        let Subject { ground, mix } = self.subject;
+        let board = ground.host.configuration()?;
+        let begun = ground.begin_with(&self.files, &mix.begin(&mix.step()?), watch)?;
+        let mut names = Symbols::default();
+        names.extend(symbols(&begun.symbols).map(|(address, name, _)| (address, name.to_owned())));
+        Ok(Stage { symbols: names, ..Stage::of(begun.machine, board, &begun.release) })
+    }
+}
+
+impl Mix {
+    /// The step in which it runs.
+    fn step(&self) -> anyhow::Result<String> {
+        self.changes.step(self.seed)
+    }
+
+    /// The guest in which it runs.
+    fn begin<'a>(&self, step: &'a str) -> Begin<'a> {
+        let has_timer = self.timer != Timer::Process || self.changes.flip == Some(Flip::Pit);
+        let chip = if has_timer { InterruptChip::Full } else { InterruptChip::Split };
+        let timer = match self.timer {
+            Timer::Process if has_timer => Timer::KernelDiscard,
+            timer => timer,
+        };
+        let configuration = Configuration {
+            vcpus: self.vcpus,
+            interrupt_chip: chip,
+            timer,
+            ..Configuration::default()
+        };
+        Begin {
+            workload: "mix",
+            name: step,
+            needs: self.needs(),
+            setting: Setting::On,
+            configuration,
+            options: format!("tests=mix apic={} seed={}", self.apic, self.seed),
+            word: BEGINS,
+        }
+    }
+
+    /// A vCPU that polls before it sleeps counts as running, and nothing has to wake it.
+    fn needs(&self) -> Needs {
+        let parameters: &[&str] = if self.polls { &[] } else { &["kvm.halt_poll_ns=0"] };
+        Needs { parameters, ..Needs::default() }
+    }
 }
 
 /// A machine at the beginning of a window.
@@ -50,31 +146,6 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Boots the host, or takes one that was kept, and starts the guest.
-    /// `before_guests` is called when all that is needed of this machine is read or open.
-    pub fn open(
-        subject: &Subject<'_>,
-        before_guests: impl FnOnce(),
-        watch: &mut Watch<'_>,
-    ) -> anyhow::Result<Self> {
-        let mix = subject.mix;
-        let guest = Begin {
-            workload: "wake",
-            name: "wake",
-            // A vCPU that polls before it sleeps counts as running, and nothing has to wake it.
-            needs: Needs { parameters: &["kvm.halt_poll_ns=0"], ..Needs::default() },
-            setting: Setting::On,
-            configuration: Configuration { vcpus: mix.vcpus, ..Configuration::default() },
-            options: format!("tests=mix apic={} seed={}", mix.apic, mix.seed),
-            word: BEGINS,
-        };
-        let board = subject.ground.host.configuration()?;
-        let begun = subject.ground.begin(&guest, before_guests, watch)?;
-        let mut names = Symbols::default();
-        names.extend(symbols(&begun.symbols).map(|(address, name, _)| (address, name.to_owned())));
-        Ok(Self { symbols: names, ..Self::of(begun.machine, board, &begun.release) })
-    }
-
     /// A machine on which guests run, and what it was made of.
     pub fn of(mut machine: Machine, board: Board, release: &str) -> Self {
         machine.state.wiring.recorder.records = Some(Vec::new());

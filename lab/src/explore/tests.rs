@@ -1,8 +1,9 @@
 //! The search on the reference hypervisor, on a part that loses wake-ups and on one that does not.
 
+use super::bisect::seek;
 use super::choice::Strategy;
 use super::minimise::minimise;
-use super::oracle::Rule;
+use super::oracle::{Rule, Way};
 use super::report::Report;
 use super::search::{Search, search};
 use super::stage::{Mix, Stage};
@@ -25,7 +26,7 @@ fn stage(erratum: &str) -> Stage {
 }
 
 fn plan(windows: u64, jobs: usize, shard: (u64, u64)) -> Search {
-    let mix = Mix { apic: "xapic".into(), vcpus: 2, seed: 3 };
+    let mix = Mix { apic: "xapic".into(), vcpus: 2, seed: 3, ..Mix::default() };
     let (budget, windows, words) = (None, Some(windows), Vec::new());
     Search { budget, windows, seed: 1, shard, jobs, words, mix }
 }
@@ -116,4 +117,18 @@ fn a_part_that_loses_none_raises_no_alarm() {
         let seen = stage.window(strategy.source(seed));
         assert_eq!(seen.alarms, [], "seed {seed}");
     }
+}
+
+#[test]
+fn a_cause_is_found_where_it_is_and_sought_in_so_many_windows_where_it_is_not() {
+    let sought = (Rule::Asleep, Way::Physical, String::new());
+    let stop = AtomicBool::new(false);
+    let mut ignore = |_: Told<'_>| {};
+    let mut watch = Watch::new(&stop, Duration::MAX, &mut ignore);
+    let whole = plan(200, 1, (0, 1));
+    let mut tried = |erratum| seek(erratum, stage(erratum), &whole, &sought, &mut watch);
+    let with = tried("on").expect("a search that ends");
+    assert!(with.found && with.windows <= 200 && with.strategy.is_some(), "{with:?}");
+    let without = tried("off").expect("a search that ends");
+    assert_eq!((without.found, without.windows, without.strategy), (false, 200, None));
 }

@@ -1,7 +1,7 @@
 //! A window: from a moment of the machine, with what is decided in it, to its end and a little
 //! beyond, where nobody is held up and what was broken stays broken.
 
-use super::oracle::{Alarm, Key, LOOK, Oracle};
+use super::oracle::{Alarm, Changes, Key, LOOK, Oracle};
 use arch::time::Picoseconds;
 use board::perturb::{Decision, Hold, Source};
 use board::{Limits, Machine};
@@ -18,6 +18,8 @@ pub struct Seen {
     pub alarms: Vec<Alarm>,
     /// Who was held up, in order of time.
     pub holds: Vec<Hold>,
+    /// What the host changed.
+    pub changes: Changes,
     /// The hash of all that had happened at its end.
     pub hash: u64,
 }
@@ -37,11 +39,13 @@ impl Seen {
 /// Runs a window from where the machine stands.
 pub fn run(machine: &mut Machine, oracle: &mut Oracle, source: Source) -> Seen {
     machine.perturb(source);
+    oracle.take_changes();
     let mut alarms = run_on(machine, oracle, LENGTH);
     machine.calm();
     alarms.extend(run_on(machine, oracle, TAIL));
     let holds = machine.settle();
-    Seen { alarms, holds, hash: machine.state.wiring.recorder.hash.value() }
+    let (changes, hash) = (oracle.take_changes(), machine.state.wiring.recorder.hash.value());
+    Seen { alarms, holds, changes, hash }
 }
 
 /// Runs on as the machine stands, looking at it from time to time; the alarms.

@@ -1,16 +1,17 @@
 //! `avicenna lab explore`: a search for faults, and findings repeated.
 
-use super::arguments::HostArguments;
-use super::kernel::real_kernel;
+mod bisect;
+mod options;
+mod swarm;
+
+use self::options::{Format, Options, words};
 use super::stages::{INTERRUPT, Stages};
 use crate::sandbox::Sandbox;
 use crate::status::{Status, Usage};
 use crate::terminal;
 use anyhow::Context;
 use change::{Like, Output};
-use clap::{Args, FromArgMatches};
-use lab::explore::{Finding, Mix, Report, Search, Stage, Subject, minimise, search};
-use lab::ground::Ground;
+use lab::explore::{Finding, Report, Search, Stage, minimise, search};
 use lab::watch::{Told, Watch};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,8 @@ enum Action {
     Replay(OfFinding),
     /// Reduce a finding to the decisions that it needs
     Minimise(OfFinding),
+    /// Name the kernels between which a finding comes or goes
+    Bisect(bisect::Arguments),
 }
 
 #[derive(clap::Args)]
@@ -41,124 +44,15 @@ struct OfFinding {
     file: PathBuf,
 }
 
-#[derive(clap::Args)]
-struct Options {
-    #[command(flatten)]
-    host: HostArguments,
-    /// Mode of the guest's APICs
-    #[arg(long, value_name = "MODE", default_value = "x2apic", value_parser = ["xapic", "x2apic"])]
-    apic: String,
-    /// vCPUs of the guest, each on a processor of its own
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=64))]
-    guest_cpus: u16,
-    /// How long to search, in this machine's time: 30s, 5min, 2h [default: 5min, or with --windows
-    /// no limit]
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    budget: Option<Duration>,
-    /// Windows of the whole search: unlike time, so many give the same on every machine
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    windows: Option<u64>,
-    /// Emulated hosts at once, a thread and the host's memory each; what is found is the same
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
-    jobs: u16,
-    /// Where all numbers of the search come from
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// One of N parts of the same search: I/N, from 0
-    #[arg(long, value_name = "I/N", default_value = "0/1", value_parser = parse_shard)]
-    shard: (u64, u64),
-    /// Folder for findings, a file each
-    #[arg(long, short, value_name = "FOLDER", default_value = "findings")]
-    output: PathBuf,
-    /// How to print what came of it
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    Text,
-    Json,
-    Markdown,
-    Junit,
-    Sarif,
-}
-
 /// How long to search without a limit of another kind.
 const USUAL_BUDGET: Duration = Duration::from_secs(300);
-/// Options that say how long and in how many parts to search, and where results go, not which host
-/// it is.
-const OF_THE_SEARCH: [&str; 6] =
-    ["--budget", "--windows", "--jobs", "--shard", "--output", "--format"];
-
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.action {
+        None if arguments.options.swarm.is_some() => swarm::run(&arguments.options),
         None => explore(&arguments.options),
         Some(Action::Replay(of)) => repeat(&of.file, replay),
         Some(Action::Minimise(of)) => repeat(&of.file, reduce),
-    }
-}
-
-/// The words behind `explore` that say which host and guest it is, for findings.
-fn words() -> Vec<String> {
-    let own = std::env::args_os().skip_while(|word| word != "explore").skip(1);
-    words_of_host(own.map(|word| word.to_string_lossy().into_owned()))
-}
-
-fn words_of_host(words: impl Iterator<Item = String>) -> Vec<String> {
-    let mut kept = Vec::new();
-    let mut words = words;
-    while let Some(word) = words.next() {
-        let (name, value) = word.split_once('=').map_or((&*word, None), |(a, b)| (a, Some(b)));
-        let is_short = word.starts_with("-o");
-        let is_left_out = is_short || OF_THE_SEARCH.contains(&name);
-        let is_followed = if is_short { word == "-o" } else { value.is_none() };
-        match is_left_out {
-            true if is_followed => drop(words.next()),
-            true => {}
-            false => kept.push(word),
-        }
-    }
-    kept
-}
-
-impl Options {
-    /// As a finding's words say.
-    fn of_words(words: &[String]) -> anyhow::Result<Self> {
-        let command = Self::augment_args(clap::Command::new("explore"));
-        let all = std::iter::once("explore".to_owned()).chain(words.iter().cloned());
-        let matches = command.try_get_matches_from(all);
-        let parsed = matches.and_then(|matches| Self::from_arg_matches(&matches));
-        parsed.map_err(|error| {
-            Usage::of(anyhow::Error::from(error).context("the finding's own options"))
-        })
-    }
-
-    fn mix(&self) -> Mix {
-        Mix { apic: self.apic.clone(), vcpus: self.guest_cpus, seed: self.seed }
-    }
-
-    /// The stage that the options say.
-    fn stage(&self, watch: &mut Watch<'_>, mut sandbox: Sandbox) -> anyhow::Result<Stage> {
-        let host = self.host.host()?;
-        if self.guest_cpus > self.host.cpus {
-            return Err(Usage::of(anyhow::anyhow!(
-                "--guest-cpus {}: each wants a processor of its own, and there are {}",
-                self.guest_cpus,
-                self.host.cpus
-            )));
-        }
-        let kernel = real_kernel(&self.host, &host, watch)?;
-        let store = self.host.store();
-        let mix = self.mix();
-        let ground = Ground {
-            host: &host,
-            kernel: &kernel,
-            additions: self.host.additions(),
-            store: store.as_ref(),
-        };
-        let subject = Subject { ground, mix: &mix };
-        Stage::open(&subject, || self.host.shut_in(&mut sandbox), watch)
+        Some(Action::Bisect(arguments)) => bisect::run(arguments),
     }
 }
 
@@ -166,23 +60,23 @@ fn explore(options: &Options) -> anyhow::Result<ExitCode> {
     let mut stages = Stages::open();
     let mut tell = |told: Told<'_>| stages.tell(told);
     let mut watch = Watch::new(&INTERRUPT, Duration::MAX, &mut tell);
-    std::fs::create_dir_all(&options.output)
-        .with_context(|| format!("cannot make the folder {}", options.output.display()))?;
-    let mut sandbox = Sandbox::default();
-    sandbox.keeps(options.output.clone());
-    let stage = options.stage(&mut watch, sandbox)?;
+    let mix = options.subject.mix()?;
+    let sandbox = output_to(&options.output)?;
+    let stage = options.subject.stage(&mix, &mut watch, sandbox)?;
     watch.stage("exploring");
     let usual = options.windows.is_none().then_some(USUAL_BUDGET);
     let plan = Search {
         budget: options.budget.or(usual),
         windows: options.windows,
-        seed: options.seed,
+        seed: options.subject.seed,
         shard: options.shard,
         jobs: options.jobs.into(),
         words: words(),
-        mix: options.mix(),
+        mix,
     };
-    let report = search(stage, &plan, &mut watch, |finding| keep(finding, &options.output))?;
+    let report = search(stage, &plan, &mut watch, |finding| {
+        keep(finding, &finding.cause(), &options.output)
+    })?;
     stages.close();
     print(&report, options)?;
     Ok(status(&report))
@@ -203,9 +97,18 @@ fn print(report: &Report, options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A folder that findings go to.
+fn output_to(folder: &Path) -> anyhow::Result<Sandbox> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    let mut sandbox = Sandbox::default();
+    sandbox.keeps(folder.to_owned());
+    Ok(sandbox)
+}
+
 /// In a file that is named by its cause: one that an earlier window shows takes its place.
-fn keep(finding: &Finding, folder: &Path) -> anyhow::Result<()> {
-    let path = folder.join(finding.cause() + ".json");
+fn keep(finding: &Finding, name: &str, folder: &Path) -> anyhow::Result<()> {
+    let path = folder.join(format!("{name}.json"));
     let mut output = Output::to(&path)?;
     output.write_all(finding.to_json()?.as_bytes())?;
     output.finish(Like::Umask)?;
@@ -222,11 +125,11 @@ fn repeat(
     act: fn(&Finding, &mut Stage) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
     let finding = Finding::read(file).map_err(Usage::of)?;
-    let options = Options::of_words(&finding.words)?;
+    let subject = Options::of_words(&finding.words)?;
     let mut stages = Stages::open();
     let mut tell = |told: Told<'_>| stages.tell(told);
     let mut watch = Watch::new(&INTERRUPT, Duration::MAX, &mut tell);
-    let mut stage = options.stage(&mut watch, Sandbox::default())?;
+    let mut stage = subject.stage(&finding.mix, &mut watch, Sandbox::default())?;
     watch.stage("coming to the window");
     finding.set(&mut stage)?;
     stages.close();
@@ -253,53 +156,4 @@ fn reduce(finding: &Finding, stage: &mut Stage) -> anyhow::Result<ExitCode> {
     let each: String = kept.iter().map(|one| format!("{one}\n")).collect();
     terminal::print(&format!("{} decisions, {windows} windows\n{each}", kept.len()));
     Ok(Status::Clean.into())
-}
-
-fn parse_time(text: &str) -> Result<Duration, String> {
-    let wanted = || format!("{text:?} is not a time: 30s, 5min, 2h");
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().map_err(|_| wanted())?;
-    let seconds = match unit {
-        "s" => 1,
-        "min" | "m" => 60,
-        "h" => 3600,
-        _ => return Err(wanted()),
-    };
-    number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wanted)
-}
-
-fn parse_shard(text: &str) -> Result<(u64, u64), String> {
-    let wanted = || format!("{text:?} is not a share: I/N with I below N, such as 0/4");
-    let (index, count) = text.split_once('/').ok_or_else(wanted)?;
-    match (index.parse(), count.parse()) {
-        (Ok(index), Ok(count)) if index < count => Ok((index, count)),
-        _ => Err(wanted()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_finding_has_the_words_that_say_which_host_it_is_and_no_others() {
-        let words = "--cpu zen4 --jobs 2 --windows=9 -o x -oy --kernel debian-12 --format json";
-        let kept = words_of_host(words.split(' ').map(str::to_owned));
-        assert_eq!(kept.join(" "), "--cpu zen4 --kernel debian-12");
-    }
-
-    #[test]
-    fn times_and_parts_are_refused_with_what_would_do() {
-        for (text, seconds) in [("30s", 30), ("5min", 300), ("2h", 7200)] {
-            assert_eq!(parse_time(text), Ok(Duration::from_secs(seconds)));
-        }
-        for text in ["", "5", "min", "-1s", "1.5h", "99999999999999999999h"] {
-            assert!(parse_time(text).is_err_and(|why| why.contains("5min")), "{text}");
-        }
-        assert_eq!(parse_shard("3/4"), Ok((3, 4)));
-        for text in ["", "4/4", "1", "a/b", "0/0"] {
-            assert!(parse_shard(text).is_err_and(|why| why.contains("0/4")), "{text}");
-        }
-    }
 }

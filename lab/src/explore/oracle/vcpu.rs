@@ -56,6 +56,8 @@ pub struct Vcpu {
     cpu: u16,
     place: Place,
     wait: Option<Wait>,
+    /// Whether the processor gave it its interrupts when it was last seen in its guest.
+    is_virtual: Option<bool>,
 }
 
 /// Whether a guest of SVM leaves to sleep.
@@ -70,11 +72,24 @@ pub fn vmx_halts(reason: u32) -> bool {
 
 impl Vcpu {
     pub(super) fn new(block: SystemPhysical, cpu: u16) -> Self {
-        Self { block, cpu, place: Place::Out { halted: false }, wait: None }
+        Self { block, cpu, place: Place::Out { halted: false }, wait: None, is_virtual: None }
     }
 
-    pub(super) fn enter(&mut self, cpu: u16) {
-        (self.cpu, self.place, self.wait) = (cpu, Place::InGuest, None);
+    /// It enters its guest; whether it was on another processor before.
+    pub(super) fn enter(&mut self, cpu: u16) -> bool {
+        let before = std::mem::replace(&mut self.cpu, cpu);
+        (self.place, self.wait) = (Place::InGuest, None);
+        before != cpu
+    }
+
+    /// Whether AVIC or APICv was switched since it was last seen in its guest.
+    pub(super) fn is_switched(&mut self, machine: &Machine) -> bool {
+        let Some(cpu) = machine.state.cpus.get(usize::from(self.cpu)) else { return false };
+        if self.place != Place::InGuest || !cpu.is_guest() {
+            return false;
+        }
+        let now = takes_virtual(cpu);
+        self.is_virtual.replace(now).is_some_and(|before| before != now)
     }
 
     /// It takes an interrupt: what waits from now on has not waited before.

@@ -16,6 +16,10 @@ pub(super) fn check(lab: &Lab<'_>, checks: &mut Checks) {
     checks.succeed(what, finds_the_known(lab, &folder));
     let what = "explore: the finding repeats to the last record";
     checks.succeed(what, repeats(lab, &folder));
+    let what = "explore bisect finds on its own kernel what the finding is of";
+    checks.succeed(what, is_sought(lab, &folder));
+    let what = "explore --with: AVIC is switched off and on, vCPUs move, and the fault is found";
+    checks.succeed(what, changes(lab, &folder));
 }
 
 fn finds_the_known(lab: &Lab<'_>, folder: &Path) -> Result<()> {
@@ -42,6 +46,32 @@ fn repeats(lab: &Lab<'_>, folder: &Path) -> Result<()> {
     let said = lab.said(&["explore", "replay", &file])?;
     ensure!(said.status == Some(0), "status {:?}: {}{}", said.status, said.output, said.errors);
     ensure!(said.output.contains("the same to the last record"), "{}", said.output);
+    Ok(())
+}
+
+fn is_sought(lab: &Lab<'_>, folder: &Path) -> Result<()> {
+    let file = folder.join(format!("{KNOWN}.json")).display().to_string();
+    let words = ["explore", "bisect", &file, "--kernels", &lab.kernel, "--windows", "39"];
+    let said = lab.said(&[&words[..], &["--format", "json"]].concat())?;
+    ensure!(said.status == Some(1), "status {:?}: {}", said.status, said.errors);
+    let answer: Value = serde_json::from_str(&said.output).context("no answer")?;
+    ensure!(answer["kernels"][0]["found"] == true, "{answer}");
+    Ok(())
+}
+
+fn changes(lab: &Lab<'_>, folder: &Path) -> Result<()> {
+    let folder = folder.display().to_string();
+    let words = ["explore", "--kernel", &lab.kernel, "--with", "auto-eoi,migration"];
+    let rest = ["--windows", "39", "--format", "json", "-o", &folder];
+    let said = lab.said(&[&words[..], &rest].concat())?;
+    let report: Value = serde_json::from_str(&said.output).context("no report")?;
+    let sum = |what: &str| -> u64 {
+        let rows = report["strategies"].as_array().into_iter().flatten();
+        rows.filter_map(|row| row["changes"][what].as_u64()).sum()
+    };
+    ensure!(sum("switches") > 0 && sum("moves") > 0, "{}", report["strategies"]);
+    let found = report["findings"].as_array().context("no findings")?;
+    ensure!(found.iter().any(|found| found["cause"] == KNOWN), "{found:?}");
     Ok(())
 }
 

@@ -1,0 +1,240 @@
+//! The options of `avicenna lab explore`, and the host and the guest that they say.
+
+use crate::sandbox::Sandbox;
+use crate::status::Usage;
+use crate::verb::lab::arguments::HostArguments;
+use crate::verb::lab::kernel::real_kernel;
+use clap::{Args, FromArgMatches};
+use lab::explore::{self, Mix, Stage};
+use lab::ground::Ground;
+use lab::host::Host;
+use lab::watch::Watch;
+use lab::workload::mix::{Changes, Flip};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Which host and guest it is.
+#[derive(clap::Args)]
+pub(super) struct Subject {
+    #[command(flatten)]
+    pub(super) host: HostArguments,
+    /// Mode of the guest's APICs
+    #[arg(long, value_name = "MODE", default_value = "x2apic", value_parser = ["xapic", "x2apic"])]
+    pub(super) apic: String,
+    /// vCPUs of the guest; more than the host's processors share them
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=64))]
+    pub(super) guest_cpus: u16,
+    /// What the host changes while interrupts flow: what AVIC and APICv are inhibited for, off and on
+    /// (one of them; flips is one that the seed chooses), and vCPUs that move between processors
+    #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',', num_args = 1)]
+    pub(super) with: Vec<With>,
+    /// Where all numbers of the search come from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) seed: u64,
+}
+
+#[derive(clap::Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    pub(super) subject: Subject,
+    /// Batches with features that the seed draws, for an equal share of the search each: mode of the
+    /// APICs, vCPUs, polling, timer, and what the host changes
+    #[arg(long, value_name = "N", conflicts_with_all = ["apic", "guest_cpus", "with", "shard"], value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(super) swarm: Option<u16>,
+    /// How long to search, in this machine's time: 30s, 5min, 2h [default: 5min, or with --windows
+    /// no limit]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(super) budget: Option<Duration>,
+    /// Windows of the whole search: unlike time, so many give the same on every machine
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) windows: Option<u64>,
+    /// Emulated hosts at once, a thread and the host's memory each; what is found is the same
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(super) jobs: u16,
+    /// One of N parts of the same search: I/N, from 0
+    #[arg(long, value_name = "I/N", default_value = "0/1", value_parser = parse_shard)]
+    pub(super) shard: (u64, u64),
+    /// Folder for findings, a file each
+    #[arg(long, short, value_name = "FOLDER", default_value = "findings")]
+    pub(super) output: PathBuf,
+    /// How to print what came of it
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(super) format: Format,
+}
+
+/// What the host changes.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum With {
+    /// One of the inhibits that follow, by the seed
+    Flips,
+    /// Hyper-V's synthetic interrupts with AutoEOI (HYPERV)
+    AutoEoi,
+    /// A debugger that blocks interrupts (BLOCKIRQ)
+    BlockIrq,
+    /// An APIC with another ID than it was made with (APIC_ID_MODIFIED)
+    ApicId,
+    /// KVM's timer, which injects late ticks or not (PIT_REINJ, AVIC alone)
+    Pit,
+    /// vCPUs from processor to processor
+    Migration,
+}
+
+impl With {
+    fn flip(self, seed: u64) -> Option<Flip> {
+        Some(match self {
+            Self::Flips => Flip::ALL[(seed % Flip::ALL.len() as u64) as usize],
+            Self::AutoEoi => Flip::AutoEoi,
+            Self::BlockIrq => Flip::BlockIrq,
+            Self::ApicId => Flip::ApicId,
+            Self::Pit => Flip::Pit,
+            Self::Migration => return None,
+        })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Format {
+    Text,
+    Json,
+    Markdown,
+    Junit,
+    Sarif,
+}
+
+/// Options that say how long and in how many parts to search, and where results go, not which host
+/// it is.
+const OF_THE_SEARCH: [&str; 7] =
+    ["--budget", "--windows", "--jobs", "--shard", "--output", "--format", "--swarm"];
+
+/// The words behind `explore` that say which host and guest it is, for findings.
+pub(super) fn words() -> Vec<String> {
+    let own = std::env::args_os().skip_while(|word| word != "explore").skip(1);
+    words_of_host(own.map(|word| word.to_string_lossy().into_owned()))
+}
+
+fn words_of_host(words: impl Iterator<Item = String>) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut words = words;
+    while let Some(word) = words.next() {
+        let (name, value) = word.split_once('=').map_or((&*word, None), |(a, b)| (a, Some(b)));
+        let is_short = word.starts_with("-o");
+        let is_left_out = is_short || OF_THE_SEARCH.contains(&name);
+        let is_followed = if is_short { word == "-o" } else { value.is_none() };
+        match is_left_out {
+            true if is_followed => drop(words.next()),
+            true => {}
+            false => kept.push(word),
+        }
+    }
+    kept
+}
+
+impl Options {
+    /// As a finding's words say.
+    pub(super) fn of_words(words: &[String]) -> anyhow::Result<Subject> {
+        let command = Self::augment_args(clap::Command::new("explore"));
+        let all = std::iter::once("explore".to_owned()).chain(words.iter().cloned());
+        let matches = command.try_get_matches_from(all);
+        let parsed = matches.and_then(|matches| Self::from_arg_matches(&matches));
+        parsed.map(|options| options.subject).map_err(|error| {
+            Usage::of(anyhow::Error::from(error).context("the finding's own options"))
+        })
+    }
+}
+
+impl Subject {
+    /// What runs in the guest.
+    pub(super) fn mix(&self) -> anyhow::Result<Mix> {
+        let flips: Vec<Flip> = self.with.iter().filter_map(|with| with.flip(self.seed)).collect();
+        if flips.len() > 1 {
+            return Err(Usage::of(anyhow::anyhow!(
+                "--with {} and {}: one is flipped at a time",
+                flips[0].name(),
+                flips[1].name()
+            )));
+        }
+        let changes =
+            Changes { flip: flips.first().copied(), moves: self.with.contains(&With::Migration) };
+        let (apic, vcpus, seed) = (self.apic.clone(), self.guest_cpus, self.seed);
+        Ok(Mix { apic, vcpus, seed, changes, ..Mix::default() })
+    }
+
+    /// The stage on which this runs in the guest.
+    pub(super) fn stage(
+        &self,
+        mix: &Mix,
+        watch: &mut Watch<'_>,
+        mut sandbox: Sandbox,
+    ) -> anyhow::Result<Stage> {
+        let host = self.host_for(mix)?;
+        let kernel = real_kernel(&self.host, &host, watch)?;
+        let store = self.host.store();
+        let (additions, store) = (self.host.additions(), store.as_ref());
+        let ground = Ground { host: &host, kernel: &kernel, additions, store };
+        let prepared = explore::Subject { ground, mix }.prepare()?;
+        self.host.shut_in(&mut sandbox);
+        prepared.open(watch)
+    }
+
+    /// The host, if this can run in its guest.
+    pub(super) fn host_for(&self, mix: &Mix) -> anyhow::Result<Host> {
+        if !mix.changes.is_none() && mix.vcpus >= self.host.cpus {
+            return Err(Usage::of(anyhow::anyhow!(
+                "--with needs a processor that no vCPU has: --guest-cpus {} leaves none of {}",
+                mix.vcpus,
+                self.host.cpus
+            )));
+        }
+        self.host.host()
+    }
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let wanted = || format!("{text:?} is not a time: 30s, 5min, 2h");
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| wanted())?;
+    let seconds = match unit {
+        "s" => 1,
+        "min" | "m" => 60,
+        "h" => 3600,
+        _ => return Err(wanted()),
+    };
+    number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wanted)
+}
+
+fn parse_shard(text: &str) -> Result<(u64, u64), String> {
+    let wanted = || format!("{text:?} is not a share: I/N with I below N, such as 0/4");
+    let (index, count) = text.split_once('/').ok_or_else(wanted)?;
+    match (index.parse(), count.parse()) {
+        (Ok(index), Ok(count)) if index < count => Ok((index, count)),
+        _ => Err(wanted()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_has_the_words_that_say_which_host_it_is_and_no_others() {
+        let words =
+            "--cpu zen4 --swarm 9 --jobs 2 --windows=9 -o x -oy --kernel debian-12 --format json";
+        let kept = words_of_host(words.split(' ').map(str::to_owned));
+        assert_eq!(kept.join(" "), "--cpu zen4 --kernel debian-12");
+    }
+
+    #[test]
+    fn times_and_parts_are_refused_with_what_would_do() {
+        for (text, seconds) in [("30s", 30), ("5min", 300), ("2h", 7200)] {
+            assert_eq!(parse_time(text), Ok(Duration::from_secs(seconds)));
+        }
+        for text in ["", "5", "min", "-1s", "1.5h", "99999999999999999999h"] {
+            assert!(parse_time(text).is_err_and(|why| why.contains("5min")), "{text}");
+        }
+        assert_eq!(parse_shard("3/4"), Ok((3, 4)));
+        for text in ["", "4/4", "1", "a/b", "0/0"] {
+            assert!(parse_shard(text).is_err_and(|why| why.contains("0/4")), "{text}");
+        }
+    }
+}

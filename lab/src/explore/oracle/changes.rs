@@ -1,0 +1,22 @@
+//! What a host is seen to change.
+
+use serde::Serialize;
+
+/// What a host changes while its guest runs, as far as it was seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Changes {
+    /// How often AVIC or APICv was off for a vCPU at a look and on at the one before, or the other
+    /// way round.
+    pub switches: u64,
+    /// How often a vCPU entered its guest on another processor than before.
+    pub moves: u64,
+}
+
+impl Changes {
+    /// Takes in those of another window.
+    pub fn add(&mut self, other: Self) {
+        self.switches += other.switches;
+        self.moves += other.moves;
+    }
+}

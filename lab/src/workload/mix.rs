@@ -1,0 +1,265 @@
+//! A guest of the benchmark's mix, in whose surroundings the host changes things while interrupts
+//! flow. Nobody chooses it: it is what is explored.
+//!
+//! A thread on the processor that no vCPU has switches AVIC or APICv off and on, and moves vCPUs to
+//! that processor, at times that its numbers choose. A processor never has two vCPUs.
+
+use super::kind::{Attendant, Conditions, Workload};
+use crate::protocol::Step;
+use anyhow::Context;
+use bench::{Inhibitor, VirtualMachine, thread_name};
+use bus::Random;
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+/// Pauses are at least and at most so many microseconds, short ones as likely as long ones.
+const PAUSES: (u32, u32) = (5, 10);
+
+/// What the host changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Changes {
+    /// What AVIC and APICv are inhibited for, off and on.
+    pub flip: Option<Flip>,
+    /// Whether vCPUs are moved from processor to processor.
+    pub moves: bool,
+}
+
+/// What is switched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Flip {
+    /// Hyper-V's synthetic interrupts with AutoEOI.
+    AutoEoi,
+    /// A debugger that blocks interrupts.
+    BlockIrq,
+    /// An APIC with another ID.
+    ApicId,
+    /// Late ticks of KVM's timer: AVIC alone.
+    Pit,
+}
+
+impl Flip {
+    /// All.
+    pub const ALL: [Self; 4] = [Self::AutoEoi, Self::BlockIrq, Self::ApicId, Self::Pit];
+
+    /// As users write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AutoEoi => "auto-eoi",
+            Self::BlockIrq => "block-irq",
+            Self::ApicId => "apic-id",
+            Self::Pit => "pit",
+        }
+    }
+
+    /// None for KVM's timer.
+    const fn inhibit(self) -> Option<bench::Inhibit> {
+        match self {
+            Self::AutoEoi => Some(bench::Inhibit::AutoEoi),
+            Self::BlockIrq => Some(bench::Inhibit::BlockIrq),
+            Self::ApicId => Some(bench::Inhibit::ApicId),
+            Self::Pit => None,
+        }
+    }
+}
+
+impl Changes {
+    /// Whether nothing changes.
+    pub fn is_none(self) -> bool {
+        self == Self::default()
+    }
+
+    /// The name of a step with these.
+    pub(crate) fn step(self, seed: u64) -> anyhow::Result<String> {
+        Ok(serde_json::to_string(&(self, seed))?)
+    }
+}
+
+pub(super) struct Mix;
+
+impl Workload for Mix {
+    fn name(&self) -> &'static str {
+        "mix"
+    }
+
+    fn summary(&self) -> &'static str {
+        "a mix of interrupts without an end, and a host that changes things"
+    }
+
+    fn steps(&self, _: &Conditions<'_>) -> Vec<Step> {
+        Vec::new()
+    }
+
+    fn attend(&self, step: &Step) -> anyhow::Result<Option<Box<dyn Attendant>>> {
+        let (changes, seed): (Changes, u64) = serde_json::from_str(&step.name)
+            .with_context(|| format!("{} says not what changes", step.name))?;
+        if changes.is_none() {
+            return Ok(None);
+        }
+        let (vcpus, random) = (step.configuration.vcpus, Random(seed));
+        Ok(Some(Box::new(Host { changes, vcpus, random, inhibitor: None, thread: None })))
+    }
+}
+
+struct Host {
+    changes: Changes,
+    vcpus: u16,
+    random: Random,
+    inhibitor: Option<Inhibitor>,
+    thread: Option<(JoinHandle<anyhow::Result<()>>, Arc<AtomicBool>)>,
+}
+
+impl Attendant for Host {
+    fn give(&mut self, vm: &VirtualMachine) -> anyhow::Result<()> {
+        let flip = self.changes.flip;
+        self.inhibitor = flip.map(|flip| vm.inhibitor(flip.inhibit())).transpose()?;
+        Ok(())
+    }
+
+    fn take(&mut self, line: &str) -> anyhow::Result<()> {
+        if line.starts_with("{\"record\":\"mix\"") && self.thread.is_none() {
+            let changing = Changing {
+                places: Places::find(self.vcpus)?,
+                moves: self.changes.moves,
+                inhibitor: self.inhibitor.take(),
+                random: self.random.clone(),
+                stop: Arc::default(),
+            };
+            let stop = changing.stop.clone();
+            self.thread = Some((Builder::new().spawn(move || changing.run())?, stop));
+        }
+        Ok(())
+    }
+
+    fn look(&mut self) -> anyhow::Result<Option<String>> {
+        if self.thread.as_ref().is_some_and(|(thread, _)| thread.is_finished()) {
+            let ended = self.thread.take().map(|(thread, _)| thread.join());
+            ended.transpose().ok().flatten().context("the host's thread failed")??;
+        }
+        Ok(None)
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if let Some((thread, stop)) = self.thread.take() {
+            stop.store(true, Ordering::Relaxed);
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread that changes things.
+struct Changing {
+    inhibitor: Option<Inhibitor>,
+    places: Places,
+    moves: bool,
+    random: Random,
+    stop: Arc<AtomicBool>,
+}
+
+impl Changing {
+    fn run(mut self) -> anyhow::Result<()> {
+        let mut is_set = false;
+        while !self.stop.load(Ordering::Relaxed) {
+            self.pause();
+            match &self.inhibitor {
+                Some(inhibitor) if !self.moves || self.random.one_in(2) => {
+                    if is_set { inhibitor.lift() } else { inhibitor.set() }?;
+                    is_set = !is_set;
+                }
+                _ => self.places.shift(&mut self.random)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// All orders of magnitude are alike.
+    fn pause(&mut self) {
+        let (least, most) = PAUSES;
+        let exponent = u64::from(least) + self.random.below(u64::from(most - least));
+        let micros = (1 << exponent) + self.random.below(1 << exponent);
+        std::thread::sleep(Duration::from_micros(micros));
+    }
+}
+
+/// Where vCPUs are, and the processor that none of them has, which is this thread's.
+struct Places {
+    /// By vCPU: its thread and its processor.
+    vcpus: Vec<(Pid, usize)>,
+    free: usize,
+}
+
+impl Places {
+    /// As threads were begun: each on a processor of its own, and one left.
+    fn find(vcpus: u16) -> anyhow::Result<Self> {
+        let threads: Vec<(Pid, String)> = std::fs::read_dir("/proc/self/task")?
+            .flatten()
+            .filter_map(|entry| {
+                let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
+                let name = std::fs::read_to_string(entry.path().join("comm")).ok()?;
+                Some((pid, name.trim_end().to_owned()))
+            })
+            .collect();
+        let place = |vcpu: u16| {
+            let name = thread_name(vcpu);
+            let found = threads.iter().find(|(_, own)| *own == name);
+            let pid = found.with_context(|| format!("there is no thread {name}"))?.0;
+            let set = sched_getaffinity(Some(pid))?;
+            let mut cpus = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
+            let cpu = cpus.next().with_context(|| format!("{name} runs nowhere"))?;
+            anyhow::ensure!(cpus.next().is_none(), "{name} is not on one processor");
+            Ok((pid, cpu))
+        };
+        let vcpus = (0..vcpus).map(place).collect::<anyhow::Result<Vec<_>>>()?;
+        let all = sched_getaffinity(None)?;
+        let is_free = |cpu: &usize| all.is_set(*cpu) && vcpus.iter().all(|(_, own)| own != cpu);
+        let free = (0..CpuSet::MAX_CPU).find(is_free).context("no processor is free")?;
+        put(None, free)?;
+        Ok(Self { vcpus, free })
+    }
+
+    /// Moves a vCPU to the free processor, and this thread to that which it leaves.
+    fn shift(&mut self, random: &mut Random) -> anyhow::Result<()> {
+        let index = random.below(self.vcpus.len() as u64) as usize;
+        let (pid, own) = &mut self.vcpus[index];
+        put(Some(*pid), self.free)?;
+        std::mem::swap(own, &mut self.free);
+        put(None, self.free)
+    }
+}
+
+fn put(thread: Option<Pid>, cpu: usize) -> anyhow::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(thread, &set).with_context(|| format!("cannot run on processor {cpu}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_is_in_the_steps_name_and_comes_back_from_there() {
+        let changes = Changes { flip: Some(Flip::BlockIrq), moves: true };
+        let name = changes.step(7).expect("plain JSON");
+        let (again, seed): (Changes, u64) = serde_json::from_str(&name).expect("the same");
+        assert_eq!((again, seed), (changes, 7));
+        assert!(Changes::default().is_none() && !changes.is_none());
+    }
+
+    #[test]
+    fn flips_are_called_as_files_have_them() {
+        for flip in Flip::ALL {
+            let name = serde_json::to_value(flip).expect("a word");
+            assert_eq!(name, flip.name());
+        }
+    }
+}
