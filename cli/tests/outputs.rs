@@ -118,6 +118,7 @@ const VERBS: &[&str] = &[
     "lab explore replay nosuch",
     "lab explore minimise nosuch",
     "lab explore bisect nosuch",
+    "lab explore contest --kernel nosuch",
     "lab suite --kernel nosuch nosuch",
     "lab watch ipi --kernel nosuch",
     "lab shell --kernel nosuch",

@@ -9,6 +9,7 @@
 
 pub mod bisect;
 pub mod choice;
+pub mod contest;
 mod coverage;
 pub mod finding;
 mod forms;

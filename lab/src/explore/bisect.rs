@@ -156,7 +156,7 @@ impl Bisection {
         };
         let compared = format!(
             "Compared: whether {what} within {} windows from the plain workload of each kernel. \
-             Decisions do not carry from kernel to kernel: times differ. Not found is no proof.\n",
+             Decisions do not carry over: times differ. What is not found may be there.\n",
             self.windows
         );
         text += &folded(&compared, columns, 0);

@@ -1,6 +1,7 @@
 //! `avicenna lab explore`: a search for faults, and findings repeated.
 
 mod bisect;
+mod contest;
 mod options;
 mod swarm;
 
@@ -35,6 +36,8 @@ enum Action {
     Minimise(OfFinding),
     /// Name the kernels between which a finding comes or goes
     Bisect(bisect::Arguments),
+    /// Measure the strategies against each other on a host that has a fault
+    Contest(Box<contest::Arguments>),
 }
 
 #[derive(clap::Args)]
@@ -53,6 +56,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Some(Action::Replay(of)) => repeat(&of.file, replay),
         Some(Action::Minimise(of)) => repeat(&of.file, reduce),
         Some(Action::Bisect(arguments)) => bisect::run(arguments),
+        Some(Action::Contest(arguments)) => contest::run(arguments),
     }
 }
 

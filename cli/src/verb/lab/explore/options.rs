@@ -24,8 +24,8 @@ pub(super) struct Subject {
     /// vCPUs of the guest; more than the host's processors share them
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=64))]
     pub(super) guest_cpus: u16,
-    /// What the host changes while interrupts flow: what AVIC and APICv are inhibited for, off and on
-    /// (one of them; flips is one that the seed chooses), and vCPUs that move between processors
+    /// What the host changes while interrupts flow: what AVIC and APICv are inhibited for, off and
+    /// on (one of them; flips is one that the seed chooses), and vCPUs that move between processors
     #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',', num_args = 1)]
     pub(super) with: Vec<With>,
     /// Where all numbers of the search come from
@@ -37,8 +37,8 @@ pub(super) struct Subject {
 pub(super) struct Options {
     #[command(flatten)]
     pub(super) subject: Subject,
-    /// Batches with features that the seed draws, for an equal share of the search each: mode of the
-    /// APICs, vCPUs, polling, timer, and what the host changes
+    /// Batches with features that the seed draws, for an equal share of the search each: mode of
+    /// the APICs, vCPUs, polling, timer, and what the host changes
     #[arg(long, value_name = "N", conflicts_with_all = ["apic", "guest_cpus", "with", "shard"], value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(super) swarm: Option<u16>,
     /// How long to search, in this machine's time: 30s, 5min, 2h [default: 5min, or with --windows

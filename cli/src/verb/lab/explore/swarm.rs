@@ -1,4 +1,4 @@
-//! `avicenna lab explore --swarm N`: one search after the other, each of a configuration of its own.
+//! `avicenna lab explore --swarm N`: searches one after the other, each with its own configuration.
 
 use super::options::{Format, Options, words};
 use super::{Status, USUAL_BUDGET, Usage, keep, output_to, terminal};
