@@ -222,8 +222,9 @@ fn set_registers(cpu: &mut Cpu, mode: Mode, random: &mut Random) {
         cpu.pending.raise(cpu::Attention::SINGLE_STEP);
     }
     let vectors = &mut cpu.registers;
-    for register in vectors.xmm.iter_mut().chain(&mut vectors.ymm_high) {
+    for (register, high) in vectors.xmm.iter_mut().zip(&mut vectors.ymm_high) {
         *register = u128::from(random.next()) << 64 | u128::from(random.next());
+        *high = register.rotate_left(64) ^ 0xFF;
     }
     let start = random.below(16);
     cpu.registers.ip = match mode {

@@ -87,8 +87,9 @@ pub fn set_up(cpu: &mut Cpu, memory: &mut GuestMemory, random: &mut Random) {
         };
     }
     let vectors = &mut cpu.registers;
-    for register in vectors.xmm.iter_mut().chain(&mut vectors.ymm_high) {
+    for (register, high) in vectors.xmm.iter_mut().zip(&mut vectors.ymm_high) {
         *register = u128::from(random.next()) << 64 | u128::from(random.next());
+        *high = register.rotate_left(64) ^ 0xFF;
     }
     let status = random.next() & rflags::STATUS;
     cpu.registers.flags.set_bits(rflags::FIXED | status);
