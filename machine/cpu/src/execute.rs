@@ -16,6 +16,7 @@ mod flag;
 pub mod flat;
 pub mod fused;
 mod io;
+mod lanes;
 mod mmx;
 mod multiply;
 pub(crate) mod privileged;

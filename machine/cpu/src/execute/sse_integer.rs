@@ -1,5 +1,8 @@
 //! Integer SSE instructions on XMM registers.
 
+use super::lanes::{
+    of_sse, one_source, shifts, two_sources, widenings_of_2, widenings_of_4, widenings_of_8,
+};
 use super::sse::{binary, binary_immediate, handler, source};
 use crate::execute::binding::{Binding, Handler};
 use crate::operation::Op;
@@ -10,8 +13,6 @@ use crate::{Bus, Cpu, Stop};
 use arch::control::rflags;
 use arch::cpuid::Feature;
 use iced_x86::{Code, Instruction, Mnemonic};
-
-type Shift = fn(u128, u64) -> u128;
 
 /// The count is the low quadword of the second operand.
 #[inline(always)]
@@ -160,28 +161,10 @@ fn insertq<const IMMEDIATE: bool>(cpu: &mut Cpu, _: &mut Bus<'_>, op: &Op) -> Re
 }
 
 fn shifts(i: &Instruction) -> Option<Handler> {
-    macro_rules! shift {
-        ($name:ident) => {
-            if is_memory(i, 1) || is_register(i, 1) {
-                handler!(shift_by_register, shift::$name as Shift)
-            } else {
-                handler!(shift_by_immediate, shift::$name as Shift)
-            }
-        };
+    match is_memory(i, 1) || is_register(i, 1) {
+        true => shifts!(of_sse, i.mnemonic(), shift_by_register),
+        false => shifts!(of_sse, i.mnemonic(), shift_by_immediate),
     }
-    Some(match i.mnemonic() {
-        Mnemonic::Psllw => shift!(psllw),
-        Mnemonic::Pslld => shift!(pslld),
-        Mnemonic::Psllq => shift!(psllq),
-        Mnemonic::Psrlw => shift!(psrlw),
-        Mnemonic::Psrld => shift!(psrld),
-        Mnemonic::Psrlq => shift!(psrlq),
-        Mnemonic::Psraw => shift!(psraw),
-        Mnemonic::Psrad => shift!(psrad),
-        Mnemonic::Pslldq => shift!(pslldq),
-        Mnemonic::Psrldq => shift!(psrldq),
-        _ => return None,
-    })
 }
 
 /// Mnemonics and the functions of the same name.
@@ -195,44 +178,11 @@ macro_rules! by_name {
 }
 
 fn lanes(i: &Instruction) -> Option<Handler> {
-    by_name!(i.mnemonic(), binary;
-        Paddb => integer::paddb, Paddw => integer::paddw, Paddd => integer::paddd,
-        Paddq => integer::paddq, Psubb => integer::psubb, Psubw => integer::psubw,
-        Psubd => integer::psubd, Psubq => integer::psubq, Paddsb => integer::paddsb,
-        Paddsw => integer::paddsw, Paddusb => integer::paddusb, Paddusw => integer::paddusw,
-        Psubsb => integer::psubsb, Psubsw => integer::psubsw, Psubusb => integer::psubusb,
-        Psubusw => integer::psubusw, Pavgb => integer::pavgb, Pavgw => integer::pavgw,
-        Pminub => integer::pminub, Pminsb => integer::pminsb, Pminuw => integer::pminuw,
-        Pminsw => integer::pminsw, Pminud => integer::pminud, Pminsd => integer::pminsd,
-        Pmaxub => integer::pmaxub, Pmaxsb => integer::pmaxsb, Pmaxuw => integer::pmaxuw,
-        Pmaxsw => integer::pmaxsw, Pmaxud => integer::pmaxud, Pmaxsd => integer::pmaxsd,
-        Pcmpeqb => integer::pcmpeqb, Pcmpeqw => integer::pcmpeqw, Pcmpeqd => integer::pcmpeqd,
-        Pcmpeqq => integer::pcmpeqq, Pcmpgtb => integer::pcmpgtb, Pcmpgtw => integer::pcmpgtw,
-        Pcmpgtd => integer::pcmpgtd, Pcmpgtq => integer::pcmpgtq, Psignb => integer::psignb,
-        Psignw => integer::psignw, Psignd => integer::psignd, Pabsb => integer::pabsb,
-        Pabsw => integer::pabsw, Pabsd => integer::pabsd, Phaddw => integer::phaddw,
-        Phaddd => integer::phaddd, Phaddsw => integer::phaddsw, Phsubw => integer::phsubw,
-        Phsubd => integer::phsubd, Phsubsw => integer::phsubsw,
-        Phminposuw => integer::phminposuw,
-        Pand => integer::pand, Andps => integer::pand, Andpd => integer::pand,
-        Pandn => integer::pandn, Andnps => integer::pandn, Andnpd => integer::pandn,
-        Por => integer::por, Orps => integer::por, Orpd => integer::por,
-        Pxor => integer::pxor, Xorps => integer::pxor, Xorpd => integer::pxor,
-        Pmullw => multiply::pmullw, Pmulhw => multiply::pmulhw, Pmulhuw => multiply::pmulhuw,
-        Pmulld => multiply::pmulld, Pmuludq => multiply::pmuludq, Pmuldq => multiply::pmuldq,
-        Pmulhrsw => multiply::pmulhrsw, Pmaddwd => multiply::pmaddwd,
-        Pmaddubsw => multiply::pmaddubsw, Psadbw => multiply::psadbw,
-        Pshufb => shuffle::pshufb,
-        Punpcklbw => shuffle::punpcklbw, Punpcklwd => shuffle::punpcklwd,
-        Punpckldq => shuffle::punpckldq, Unpcklps => shuffle::punpckldq,
-        Punpcklqdq => shuffle::punpcklqdq, Unpcklpd => shuffle::punpcklqdq,
-        Punpckhbw => shuffle::punpckhbw, Punpckhwd => shuffle::punpckhwd,
-        Punpckhdq => shuffle::punpckhdq, Unpckhps => shuffle::punpckhdq,
-        Punpckhqdq => shuffle::punpckhqdq, Unpckhpd => shuffle::punpckhqdq,
-        Packsswb => shuffle::packsswb, Packuswb => shuffle::packuswb,
-        Packssdw => shuffle::packssdw, Packusdw => shuffle::packusdw,
-        Movsldup => shuffle::movsldup, Movshdup => shuffle::movshdup,
-    )
+    two_sources!(of_sse, i.mnemonic(), binary)
+        .or_else(|| one_source!(of_sse, i.mnemonic(), binary))
+        .or_else(|| widenings_of_8!(of_sse, i.mnemonic(), widen::<u64>))
+        .or_else(|| widenings_of_4!(of_sse, i.mnemonic(), widen::<u32>))
+        .or_else(|| widenings_of_2!(of_sse, i.mnemonic(), widen::<u16>))
 }
 
 fn with_immediate(i: &Instruction) -> Option<Handler> {
@@ -252,18 +202,6 @@ fn movements(i: &Instruction) -> Option<Handler> {
         Mnemonic::Pblendvb => handler!(blend_variable, shuffle::pblendvb),
         Mnemonic::Blendvps => handler!(blend_variable, shuffle::blendvps),
         Mnemonic::Blendvpd => handler!(blend_variable, shuffle::blendvpd),
-        Mnemonic::Pmovsxbw => handler!(widen::<u64>, shuffle::pmovsxbw),
-        Mnemonic::Pmovsxbd => handler!(widen::<u32>, shuffle::pmovsxbd),
-        Mnemonic::Pmovsxbq => handler!(widen::<u16>, shuffle::pmovsxbq),
-        Mnemonic::Pmovsxwd => handler!(widen::<u64>, shuffle::pmovsxwd),
-        Mnemonic::Pmovsxwq => handler!(widen::<u32>, shuffle::pmovsxwq),
-        Mnemonic::Pmovsxdq => handler!(widen::<u64>, shuffle::pmovsxdq),
-        Mnemonic::Pmovzxbw => handler!(widen::<u64>, shuffle::pmovzxbw),
-        Mnemonic::Pmovzxbd => handler!(widen::<u32>, shuffle::pmovzxbd),
-        Mnemonic::Pmovzxbq => handler!(widen::<u16>, shuffle::pmovzxbq),
-        Mnemonic::Pmovzxwd => handler!(widen::<u64>, shuffle::pmovzxwd),
-        Mnemonic::Pmovzxwq => handler!(widen::<u32>, shuffle::pmovzxwq),
-        Mnemonic::Pmovzxdq => handler!(widen::<u64>, shuffle::pmovzxdq),
         Mnemonic::Movddup => handler!(widen::<u64>, shuffle::movddup),
         Mnemonic::Pmovmskb => handler!(mask, integer::pmovmskb),
         Mnemonic::Movmskps => handler!(mask, integer::movmskps),

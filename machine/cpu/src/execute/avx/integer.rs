@@ -2,6 +2,9 @@
 
 use super::operand::{halves, source, source_128};
 use crate::execute::binding::{Binding, Handler};
+use crate::execute::lanes::{
+    of_avx, one_source, shifts, two_sources, widenings_of_2, widenings_of_4, widenings_of_8,
+};
 use crate::execute::sse::handler;
 use crate::operation::Op;
 use crate::operation::decode::{Cost, is_memory, is_register};
@@ -173,29 +176,10 @@ fn mask<const BITS: u32>(
 }
 
 fn shifts(i: &Instruction) -> Option<Handler> {
-    type Shift = fn(u128, u64) -> u128;
-    macro_rules! shift {
-        ($name:ident) => {
-            if is_memory(i, 2) || is_register(i, 2) {
-                handler!(shift_by_vector, shift::$name as Shift)
-            } else {
-                handler!(shift_by_immediate, shift::$name as Shift)
-            }
-        };
+    match is_memory(i, 2) || is_register(i, 2) {
+        true => shifts!(of_avx, i.mnemonic(), shift_by_vector),
+        false => shifts!(of_avx, i.mnemonic(), shift_by_immediate),
     }
-    Some(match i.mnemonic() {
-        Mnemonic::Vpsllw => shift!(psllw),
-        Mnemonic::Vpslld => shift!(pslld),
-        Mnemonic::Vpsllq => shift!(psllq),
-        Mnemonic::Vpsrlw => shift!(psrlw),
-        Mnemonic::Vpsrld => shift!(psrld),
-        Mnemonic::Vpsrlq => shift!(psrlq),
-        Mnemonic::Vpsraw => shift!(psraw),
-        Mnemonic::Vpsrad => shift!(psrad),
-        Mnemonic::Vpslldq => shift!(pslldq),
-        Mnemonic::Vpsrldq => shift!(psrldq),
-        _ => return None,
-    })
 }
 
 /// Mnemonics and the functions that do it in each half.
@@ -209,59 +193,25 @@ macro_rules! by_name {
 }
 
 fn lanes(i: &Instruction) -> Option<Handler> {
-    by_name!(i.mnemonic(), binary;
-        Vpaddb => integer::paddb, Vpaddw => integer::paddw, Vpaddd => integer::paddd,
-        Vpaddq => integer::paddq, Vpsubb => integer::psubb, Vpsubw => integer::psubw,
-        Vpsubd => integer::psubd, Vpsubq => integer::psubq, Vpaddsb => integer::paddsb,
-        Vpaddsw => integer::paddsw, Vpaddusb => integer::paddusb, Vpaddusw => integer::paddusw,
-        Vpsubsb => integer::psubsb, Vpsubsw => integer::psubsw, Vpsubusb => integer::psubusb,
-        Vpsubusw => integer::psubusw, Vpavgb => integer::pavgb, Vpavgw => integer::pavgw,
-        Vpminub => integer::pminub, Vpminsb => integer::pminsb, Vpminuw => integer::pminuw,
-        Vpminsw => integer::pminsw, Vpminud => integer::pminud, Vpminsd => integer::pminsd,
-        Vpmaxub => integer::pmaxub, Vpmaxsb => integer::pmaxsb, Vpmaxuw => integer::pmaxuw,
-        Vpmaxsw => integer::pmaxsw, Vpmaxud => integer::pmaxud, Vpmaxsd => integer::pmaxsd,
-        Vpcmpeqb => integer::pcmpeqb, Vpcmpeqw => integer::pcmpeqw, Vpcmpeqd => integer::pcmpeqd,
-        Vpcmpeqq => integer::pcmpeqq, Vpcmpgtb => integer::pcmpgtb, Vpcmpgtw => integer::pcmpgtw,
-        Vpcmpgtd => integer::pcmpgtd, Vpcmpgtq => integer::pcmpgtq, Vpsignb => integer::psignb,
-        Vpsignw => integer::psignw, Vpsignd => integer::psignd, Vphaddw => integer::phaddw,
-        Vphaddd => integer::phaddd, Vphaddsw => integer::phaddsw, Vphsubw => integer::phsubw,
-        Vphsubd => integer::phsubd, Vphsubsw => integer::phsubsw,
-        Vpand => integer::pand, Vandps => integer::pand, Vandpd => integer::pand,
-        Vpandn => integer::pandn, Vandnps => integer::pandn, Vandnpd => integer::pandn,
-        Vpor => integer::por, Vorps => integer::por, Vorpd => integer::por,
-        Vpxor => integer::pxor, Vxorps => integer::pxor, Vxorpd => integer::pxor,
-        Vpmullw => multiply::pmullw, Vpmulhw => multiply::pmulhw, Vpmulhuw => multiply::pmulhuw,
-        Vpmulld => multiply::pmulld, Vpmuludq => multiply::pmuludq, Vpmuldq => multiply::pmuldq,
-        Vpmulhrsw => multiply::pmulhrsw, Vpmaddwd => multiply::pmaddwd,
-        Vpmaddubsw => multiply::pmaddubsw, Vpsadbw => multiply::psadbw,
-        Vpshufb => shuffle::pshufb,
-        Vpunpcklbw => shuffle::punpcklbw, Vpunpcklwd => shuffle::punpcklwd,
-        Vpunpckldq => shuffle::punpckldq, Vunpcklps => shuffle::punpckldq,
-        Vpunpcklqdq => shuffle::punpcklqdq, Vunpcklpd => shuffle::punpcklqdq,
-        Vpunpckhbw => shuffle::punpckhbw, Vpunpckhwd => shuffle::punpckhwd,
-        Vpunpckhdq => shuffle::punpckhdq, Vunpckhps => shuffle::punpckhdq,
-        Vpunpckhqdq => shuffle::punpckhqdq, Vunpckhpd => shuffle::punpckhqdq,
-        Vpacksswb => shuffle::packsswb, Vpackuswb => shuffle::packuswb,
-        Vpackssdw => shuffle::packssdw, Vpackusdw => shuffle::packusdw,
-        Vpsllvd => variable::psllvd, Vpsllvq => variable::psllvq, Vpsrlvd => variable::psrlvd,
-        Vpsrlvq => variable::psrlvq, Vpsravd => variable::psravd,
-        Vaesenc => aes::aesenc, Vaesenclast => aes::aesenclast,
-        Vaesdec => aes::aesdec, Vaesdeclast => aes::aesdeclast,
-    )
+    two_sources!(of_avx, i.mnemonic(), binary).or_else(|| {
+        by_name!(i.mnemonic(), binary;
+            Vpsllvd => variable::psllvd, Vpsllvq => variable::psllvq, Vpsrlvd => variable::psrlvd,
+            Vpsrlvq => variable::psrlvq, Vpsravd => variable::psravd,
+            Vaesenc => aes::aesenc, Vaesenclast => aes::aesenclast,
+            Vaesdec => aes::aesdec, Vaesdeclast => aes::aesdeclast,
+        )
+    })
 }
 
 fn of_one(i: &Instruction) -> Option<Handler> {
-    by_name!(i.mnemonic(), unary;
-        Vpabsb => integer::pabsb, Vpabsw => integer::pabsw, Vpabsd => integer::pabsd,
-        Vphminposuw => integer::phminposuw, Vmovsldup => shuffle::movsldup,
-        Vmovshdup => shuffle::movshdup, Vaesimc => aes::aesimc,
-    )
-    .or_else(|| {
-        by_name!(i.mnemonic(), unary_immediate::<0>;
-            Vpshufd => shuffle::pshufd, Vpshuflw => shuffle::pshuflw,
-            Vpshufhw => shuffle::pshufhw, Vaeskeygenassist => aes::aeskeygenassist,
-        )
-    })
+    one_source!(of_avx, i.mnemonic(), unary)
+        .or_else(|| by_name!(i.mnemonic(), unary; Vaesimc => aes::aesimc,))
+        .or_else(|| {
+            by_name!(i.mnemonic(), unary_immediate::<0>;
+                Vpshufd => shuffle::pshufd, Vpshuflw => shuffle::pshuflw,
+                Vpshufhw => shuffle::pshufhw, Vaeskeygenassist => aes::aeskeygenassist,
+            )
+        })
 }
 
 fn with_immediate(i: &Instruction) -> Option<Handler> {
@@ -283,22 +233,9 @@ fn with_immediate(i: &Instruction) -> Option<Handler> {
 }
 
 fn widenings(i: &Instruction) -> Option<Handler> {
-    by_name!(i.mnemonic(), widen::<2>;
-        Vpmovsxbq => shuffle::pmovsxbq, Vpmovzxbq => shuffle::pmovzxbq,
-    )
-    .or_else(|| {
-        by_name!(i.mnemonic(), widen::<4>;
-            Vpmovsxbd => shuffle::pmovsxbd, Vpmovzxbd => shuffle::pmovzxbd,
-            Vpmovsxwq => shuffle::pmovsxwq, Vpmovzxwq => shuffle::pmovzxwq,
-        )
-    })
-    .or_else(|| {
-        by_name!(i.mnemonic(), widen::<8>;
-            Vpmovsxbw => shuffle::pmovsxbw, Vpmovzxbw => shuffle::pmovzxbw,
-            Vpmovsxwd => shuffle::pmovsxwd, Vpmovzxwd => shuffle::pmovzxwd,
-            Vpmovsxdq => shuffle::pmovsxdq, Vpmovzxdq => shuffle::pmovzxdq,
-        )
-    })
+    widenings_of_8!(of_avx, i.mnemonic(), widen::<8>)
+        .or_else(|| widenings_of_4!(of_avx, i.mnemonic(), widen::<4>))
+        .or_else(|| widenings_of_2!(of_avx, i.mnemonic(), widen::<2>))
 }
 
 /// The sign bits of dwords and of quadwords.
