@@ -14,16 +14,43 @@ use std::ops::{Index, IndexMut};
 #[repr(transparent)]
 pub struct General([u64; 16]);
 
+/// What is done for each register's number. No loop: all are copied around each handler that
+/// translated code calls, and builds for tests do not unroll.
+macro_rules! for_each_register {
+    (|$number:ident| $done:expr) => {
+        for_each_register!(@ $number, $done; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
+    };
+    (@ $number:ident, $done:expr; $($value:literal)*) => {
+        $({
+            let $number: usize = $value;
+            $done;
+        })*
+    };
+}
+
 impl General {
+    #[inline(always)]
     const fn place(number: usize) -> usize {
         number * 5 % 16
+    }
+
+    /// In the order of their numbers.
+    #[inline(always)]
+    pub fn copy_to(&self, values: &mut [u64; 16]) {
+        for_each_register!(|number| values[number] = self[number]);
+    }
+
+    /// The same from such an order.
+    #[inline(always)]
+    pub fn copy_from(&mut self, values: &[u64; 16]) {
+        for_each_register!(|number| self[number] = values[number]);
     }
 }
 
 impl From<[u64; 16]> for General {
     fn from(values: [u64; 16]) -> Self {
         let mut registers = Self::default();
-        (0..16).for_each(|number| registers[number] = values[number]);
+        registers.copy_from(&values);
         registers
     }
 }

@@ -49,7 +49,9 @@ impl Session<'_, '_> {
     /// taken off the room for instructions that have not completed.
     fn give(&mut self, state: &State, taken: u32) {
         let cpu = &mut *self.cpu;
-        (0..16).for_each(|number| cpu.registers.gpr[number] = state.registers[number]);
+        if let Some(general) = cpu.registers.gpr.first_chunk_mut() {
+            state.registers.copy_to(general);
+        }
         cpu.registers.gpr[BLOCK_IP as usize] = state.ip;
         cpu.registers.ip = state.ip;
         cpu.registers.flags.set_status(status_flags(state.status));
@@ -60,7 +62,9 @@ impl Session<'_, '_> {
 
     /// What a handler has changed.
     fn take(&mut self, state: &mut State) {
-        (0..16).for_each(|number| state.registers[number] = self.cpu.registers.gpr[number]);
+        if let Some(general) = self.cpu.registers.gpr.first_chunk() {
+            state.registers.copy_from(general);
+        }
         state.status = status_word(&self.cpu.registers.flags);
     }
 
