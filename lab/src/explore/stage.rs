@@ -26,7 +26,7 @@ const BEGINS: &str = "\"record\":\"mix\"";
 pub struct Mix {
     /// `xapic` or `x2apic`.
     pub apic: String,
-    /// vCPUs, each on a processor of its own.
+    /// vCPUs, each on a processor of its own as far as there are such.
     pub vcpus: u16,
     /// Of the guest's own choices, and the host's.
     pub seed: u64,

@@ -110,7 +110,8 @@ extern "sysv64" fn help<M: Machine>(session: *mut Session<M>, number: u32, linea
 
 /// Shows code what it may touch, and what a handler may have moved.
 fn open(frame: &mut Frame, windows: Windows<'_>) {
-    let Windows { ram, watched, tlb, sets, context, fs_base, gs_base, vectors } = windows;
+    let Windows { ram, watched, tlb, sets, context, fs_base, gs_base, vectors, high_halves } =
+        windows;
     assert!(ram.len() >= WIDEST, "RAM of {} bytes is smaller than an access", ram.len());
     // A word for each page in which an access may begin.
     assert!(watched.len() >= ram.len().div_ceil(0x1000), "a page of RAM has no watch");
@@ -126,5 +127,9 @@ fn open(frame: &mut Frame, windows: Windows<'_>) {
     view.context = context;
     view.fs_base = fs_base;
     view.gs_base = gs_base;
-    view.vectors = vectors.map_or(0, |all| all.as_mut_ptr().expose_provenance() as u64);
+    let at = |all: &mut [u128; 16]| all.as_mut_ptr().expose_provenance() as u64;
+    let has_vectors = vectors.is_some();
+    view.vectors = vectors.map_or(0, at);
+    // Code that uses the high halves does not ask for the low ones.
+    view.high_halves = high_halves.filter(|_| has_vectors).map_or(0, at);
 }

@@ -51,6 +51,8 @@ pub struct Windows<'a> {
     pub gs_base: u64,
     /// XMM0 to XMM15, if instructions that use them may be executed.
     pub vectors: Option<&'a mut [u128; 16]>,
+    /// The high halves of YMM0 to YMM15, if instructions of AVX2 may be executed.
+    pub high_halves: Option<&'a mut [u128; 16]>,
 }
 
 /// What code runs in.

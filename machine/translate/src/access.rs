@@ -62,10 +62,11 @@ impl Translator<'_> {
         Memory::at(Register::RAX, 0)
     }
 
-    /// As `known_operand`, of 16 bytes.
+    /// As `known_operand`, of 16 or 32 bytes.
     pub(crate) fn vector_operand(
         &mut self,
         address: Address,
+        bytes: u8,
         is_aligned: bool,
         access: Access,
     ) -> Memory {
@@ -73,11 +74,11 @@ impl Translator<'_> {
         self.linear_address(address);
         if is_aligned {
             let slow = self.slow_path();
-            self.e.test_value(Size::Byte, Register::RAX, 15);
+            self.e.test_value(Size::Byte, Register::RAX, i32::from(bytes - 1));
             self.e.jump_if(Condition::NOT_ZERO, slow);
         }
         let slow = self.slow_path();
-        self.look_up(16, access, slow);
+        self.look_up(bytes, access, slow);
         Memory::at(Register::RAX, 0)
     }
 

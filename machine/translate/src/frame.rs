@@ -120,6 +120,9 @@ pub struct Windows {
     pub vectors: u64,
     /// Counters of runs. Only blocks that count look here, which lies farther from RBP.
     pub counters: u64,
+    /// The high halves of YMM0 to YMM15, if instructions of AVX2 may be executed; else zero. Beside
+    /// them there are the low ones.
+    pub high_halves: u64,
 }
 
 /// Pages of RAM in which accesses of a kind were found last. Each access has its place here, shared
@@ -197,7 +200,7 @@ pub fn jump_place(key: u64) -> usize {
 }
 
 /// The widest access.
-pub const WIDEST: usize = 16;
+pub const WIDEST: usize = 32;
 
 pub(crate) const READ_TAG: i32 = offset_of!(Translation, read) as i32;
 pub(crate) const WRITE_TAG: i32 = offset_of!(Translation, write) as i32;
@@ -245,6 +248,7 @@ fields! {
     HELPER: windows.helper;
     VECTORS: windows.vectors;
     COUNTERS: windows.counters;
+    HIGH_HALVES: windows.high_halves;
     WANTED: wanted;
     READ_PAGES: reads.pages;
     READ_HOSTS: reads.hosts;

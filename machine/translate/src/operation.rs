@@ -9,9 +9,10 @@ pub(crate) mod shift;
 mod stack;
 mod transfer;
 mod vector;
+mod wide;
 
 use crate::translator::Translator;
-use iced_x86::Instruction;
+use iced_x86::{EncodingKind, Instruction};
 
 /// Emits an instruction; answers whether the next one can be reached from it.
 pub(crate) fn translate(t: &mut Translator<'_>, i: &Instruction) -> Option<bool> {
@@ -24,6 +25,9 @@ pub(crate) fn translate(t: &mut Translator<'_>, i: &Instruction) -> Option<bool>
         .or_else(|| bit::translate(t, i))
         .or_else(|| multiply::translate(t, i))
         .or_else(|| stack::translate(t, i))
-        .or_else(|| vector::translate(t, i))
+        .or_else(|| match i.encoding() {
+            EncodingKind::VEX => wide::translate(t, i),
+            _ => vector::translate(t, i),
+        })
         .map(|()| true)
 }

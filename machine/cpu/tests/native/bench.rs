@@ -70,7 +70,7 @@ pub fn summary(cpu: &Cpu) -> impl PartialEq + std::fmt::Debug {
         cpu.clock.now(),
         cpu.clock.instructions(),
         cpu.pending.activity(),
-        r.xmm,
+        (r.xmm, r.ymm_high),
     )
 }
 

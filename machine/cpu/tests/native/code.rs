@@ -107,7 +107,7 @@ impl IntoOpcode for (u8, Tail) {
 }
 
 /// REX and ModRM (with SIB and displacement) of random operands.
-fn operands(random: &mut Random) -> (u8, Vec<u8>) {
+pub fn operands(random: &mut Random) -> (u8, Vec<u8>) {
     let w = if random.one_in(2) { 8 } else { 0 };
     let mut reg = random.below(16) as u8;
     while POINTERS.contains(&reg) && !random.one_in(12) {

@@ -8,6 +8,7 @@ mod code;
 mod observed;
 mod spin;
 mod start;
+mod wide;
 
 use bench::{Bench, run, summary};
 use cpu::decode::Dialect;

@@ -86,6 +86,9 @@ pub fn set_up(cpu: &mut Cpu, memory: &mut GuestMemory, random: &mut Random) {
             _ => random.next(),
         };
     }
+    // Mostly AVX may be executed.
+    cpu.control.switch_cr4(Cr4::OSXSAVE, true);
+    cpu.control.xcr0 = if cpu.registers.gpr[0] & 7 == 0 { 3 } else { 7 };
     let vectors = &mut cpu.registers;
     for (register, high) in vectors.xmm.iter_mut().zip(&mut vectors.ymm_high) {
         *register = u128::from(random.next()) << 64 | u128::from(random.next());

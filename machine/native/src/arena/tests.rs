@@ -81,6 +81,7 @@ impl Machine for Small {
             fs_base: 0,
             gs_base: 0,
             vectors: None,
+            high_halves: None,
         }
     }
 

@@ -11,7 +11,7 @@ use crate::frame;
 use crate::operand::size;
 use crate::register::general;
 use crate::translator::Translator;
-use iced_x86::{Instruction, Mnemonic, OpKind, Register as Name};
+use iced_x86::{Instruction, Mnemonic, OpKind};
 
 pub(super) fn translate(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {
     use Mnemonic::*;
@@ -30,19 +30,18 @@ pub(super) fn translate(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {
     }
 }
 
-/// The number of an XMM register.
-fn number(i: &Instruction, n: u32) -> Option<i32> {
+/// The number of an XMM or YMM register.
+pub(super) fn number(i: &Instruction, n: u32) -> Option<i32> {
     let name = i.op_register(n);
-    (i.op_kind(n) == OpKind::Register && name.is_xmm())
-        .then(|| (name as u32 - Name::XMM0 as u32) as i32)
+    (i.op_kind(n) == OpKind::Register && name.is_vector_register()).then(|| name.number() as i32)
 }
 
-fn address(i: &Instruction, n: u32) -> Option<Address> {
+pub(super) fn address(i: &Instruction, n: u32) -> Option<Address> {
     if i.op_kind(n) == OpKind::Memory { Address::of(i) } else { None }
 }
 
 /// A register behind the address of all in RCX, from a byte of it on.
-fn register(number: i32, byte: i32) -> Memory {
+pub(super) fn register(number: i32, byte: i32) -> Memory {
     Memory::at(Register::RCX, 16 * number + byte)
 }
 
@@ -66,13 +65,13 @@ fn whole(t: &mut Translator<'_>, i: &Instruction, is_aligned: bool) -> Option<()
             t.e.vector_store(register(to, 0), Vector::Xmm0);
         }
         (Some(to), None) => {
-            let memory = t.vector_operand(address(i, 1)?, is_aligned, Access::Read);
+            let memory = t.vector_operand(address(i, 1)?, 16, is_aligned, Access::Read);
             t.vectors();
             t.e.vector_load(Vector::Xmm0, memory);
             t.e.vector_store(register(to, 0), Vector::Xmm0);
         }
         (None, Some(from)) => {
-            let memory = t.vector_operand(address(i, 0)?, is_aligned, Access::Write);
+            let memory = t.vector_operand(address(i, 0)?, 16, is_aligned, Access::Write);
             t.vectors();
             t.e.vector_load(Vector::Xmm0, register(from, 0));
             t.e.vector_store(memory, Vector::Xmm0);
@@ -207,7 +206,7 @@ fn compute(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {
             t.e.vector_load(Vector::Xmm1, register(from, 0));
         }
         None => {
-            let memory = t.vector_operand(address(i, 1)?, true, Access::Read);
+            let memory = t.vector_operand(address(i, 1)?, 16, true, Access::Read);
             t.vectors();
             t.e.vector_load(Vector::Xmm1, memory);
         }
@@ -221,69 +220,69 @@ fn compute(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {
     Some(())
 }
 
-/// Of integers and bits. [SDM2 "Instruction Set Reference"]
-fn operation(mnemonic: Mnemonic) -> Option<VectorOperation> {
+/// Of integers and bits: what SSE2 does, and AVX2 in each half. [SDM2 "Instruction Set Reference"]
+pub(super) fn operation(mnemonic: Mnemonic) -> Option<VectorOperation> {
     use Mnemonic::*;
     let plain = |opcode| Some(VectorOperation { opcode, is_prefixed: false });
     let opcode = match mnemonic {
-        Andps => return plain(0x54),
-        Andnps => return plain(0x55),
-        Orps => return plain(0x56),
-        Xorps => return plain(0x57),
-        Unpcklps => return plain(0x14),
-        Unpckhps => return plain(0x15),
-        Shufps => return plain(0xC6),
-        Andpd => 0x54,
-        Andnpd => 0x55,
-        Orpd => 0x56,
-        Xorpd => 0x57,
-        Unpcklpd => 0x14,
-        Unpckhpd => 0x15,
-        Shufpd => 0xC6,
-        Punpcklbw => 0x60,
-        Punpcklwd => 0x61,
-        Punpckldq => 0x62,
-        Packsswb => 0x63,
-        Pcmpgtb => 0x64,
-        Pcmpgtw => 0x65,
-        Pcmpgtd => 0x66,
-        Packuswb => 0x67,
-        Punpckhbw => 0x68,
-        Punpckhwd => 0x69,
-        Punpckhdq => 0x6A,
-        Packssdw => 0x6B,
-        Punpcklqdq => 0x6C,
-        Punpckhqdq => 0x6D,
-        Pshufd => 0x70,
-        Pcmpeqb => 0x74,
-        Pcmpeqw => 0x75,
-        Pcmpeqd => 0x76,
-        Paddq => 0xD4,
-        Pmullw => 0xD5,
-        Psubusb => 0xD8,
-        Psubusw => 0xD9,
-        Pminub => 0xDA,
-        Pand => 0xDB,
-        Paddusb => 0xDC,
-        Paddusw => 0xDD,
-        Pmaxub => 0xDE,
-        Pandn => 0xDF,
-        Pmulhuw => 0xE4,
-        Pmulhw => 0xE5,
-        Pminsw => 0xEA,
-        Por => 0xEB,
-        Pmaxsw => 0xEE,
-        Pxor => 0xEF,
-        Pmuludq => 0xF4,
-        Pmaddwd => 0xF5,
-        Psadbw => 0xF6,
-        Psubb => 0xF8,
-        Psubw => 0xF9,
-        Psubd => 0xFA,
-        Psubq => 0xFB,
-        Paddb => 0xFC,
-        Paddw => 0xFD,
-        Paddd => 0xFE,
+        Andps | Vandps => return plain(0x54),
+        Andnps | Vandnps => return plain(0x55),
+        Orps | Vorps => return plain(0x56),
+        Xorps | Vxorps => return plain(0x57),
+        Unpcklps | Vunpcklps => return plain(0x14),
+        Unpckhps | Vunpckhps => return plain(0x15),
+        Shufps | Vshufps => return plain(0xC6),
+        Andpd | Vandpd => 0x54,
+        Andnpd | Vandnpd => 0x55,
+        Orpd | Vorpd => 0x56,
+        Xorpd | Vxorpd => 0x57,
+        Unpcklpd | Vunpcklpd => 0x14,
+        Unpckhpd | Vunpckhpd => 0x15,
+        Shufpd | Vshufpd => 0xC6,
+        Punpcklbw | Vpunpcklbw => 0x60,
+        Punpcklwd | Vpunpcklwd => 0x61,
+        Punpckldq | Vpunpckldq => 0x62,
+        Packsswb | Vpacksswb => 0x63,
+        Pcmpgtb | Vpcmpgtb => 0x64,
+        Pcmpgtw | Vpcmpgtw => 0x65,
+        Pcmpgtd | Vpcmpgtd => 0x66,
+        Packuswb | Vpackuswb => 0x67,
+        Punpckhbw | Vpunpckhbw => 0x68,
+        Punpckhwd | Vpunpckhwd => 0x69,
+        Punpckhdq | Vpunpckhdq => 0x6A,
+        Packssdw | Vpackssdw => 0x6B,
+        Punpcklqdq | Vpunpcklqdq => 0x6C,
+        Punpckhqdq | Vpunpckhqdq => 0x6D,
+        Pshufd | Vpshufd => 0x70,
+        Pcmpeqb | Vpcmpeqb => 0x74,
+        Pcmpeqw | Vpcmpeqw => 0x75,
+        Pcmpeqd | Vpcmpeqd => 0x76,
+        Paddq | Vpaddq => 0xD4,
+        Pmullw | Vpmullw => 0xD5,
+        Psubusb | Vpsubusb => 0xD8,
+        Psubusw | Vpsubusw => 0xD9,
+        Pminub | Vpminub => 0xDA,
+        Pand | Vpand => 0xDB,
+        Paddusb | Vpaddusb => 0xDC,
+        Paddusw | Vpaddusw => 0xDD,
+        Pmaxub | Vpmaxub => 0xDE,
+        Pandn | Vpandn => 0xDF,
+        Pmulhuw | Vpmulhuw => 0xE4,
+        Pmulhw | Vpmulhw => 0xE5,
+        Pminsw | Vpminsw => 0xEA,
+        Por | Vpor => 0xEB,
+        Pmaxsw | Vpmaxsw => 0xEE,
+        Pxor | Vpxor => 0xEF,
+        Pmuludq | Vpmuludq => 0xF4,
+        Pmaddwd | Vpmaddwd => 0xF5,
+        Psadbw | Vpsadbw => 0xF6,
+        Psubb | Vpsubb => 0xF8,
+        Psubw | Vpsubw => 0xF9,
+        Psubd | Vpsubd => 0xFA,
+        Psubq | Vpsubq => 0xFB,
+        Paddb | Vpaddb => 0xFC,
+        Paddw | Vpaddw => 0xFD,
+        Paddd | Vpaddd => 0xFE,
         _ => return None,
     };
     Some(VectorOperation { opcode, is_prefixed: true })

@@ -6,6 +6,7 @@ use crate::engine::blocks::{Block, BlockIndex, Blocks, Exit};
 use crate::engine::ending;
 use crate::engine::native::verify;
 use crate::engine::room::{Next, Room};
+use crate::operation::Extension;
 use crate::width::BLOCK_IP;
 use crate::{Access, Bus, Cpu, Flags, Stop};
 use arch::control::rflags;
@@ -138,6 +139,7 @@ impl Machine for Session<'_, '_> {
         let bases = *cpu.registers.bases();
         let sets = (cpu.translation.set(), cpu.registers.access_set());
         let may_use_vectors = cpu.control.check_sse().is_ok();
+        let may_use_halves = cpu.check_extension(Extension::Avx2).is_ok();
         Windows {
             ram: &mut self.bus.memory.ram,
             watched: &self.bus.memory.watched_lines,
@@ -147,6 +149,7 @@ impl Machine for Session<'_, '_> {
             fs_base: bases[SegmentRegister::Fs as usize],
             gs_base: bases[SegmentRegister::Gs as usize],
             vectors: may_use_vectors.then_some(&mut cpu.registers.xmm),
+            high_halves: may_use_halves.then_some(&mut cpu.registers.ymm_high),
         }
     }
 

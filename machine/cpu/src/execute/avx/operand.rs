@@ -17,11 +17,11 @@ impl Cpu {
     /// state, #NM while it belongs to another task. CR0.EM has no say.
     /// [APM1 "Enabling Extended SSE Instruction Execution"]
     #[inline(always)]
-    pub(super) fn check_avx(&self, op: &Op) -> Result<(), Stop> {
+    pub(crate) fn check_extension(&self, extension: Extension) -> Result<(), Stop> {
         let has_all = self.control.xcr0 & STATE == STATE
             && self.control.cr4().contains(Cr4::OSXSAVE)
             && self.model.has(Feature::Avx)
-            && self.model.has(Extension::of_op(op).feature())
+            && self.model.has(extension.feature())
             && self.is_protected();
         if !has_all {
             return Err(Stop::INVALID_OPCODE);
@@ -30,6 +30,12 @@ impl Cpu {
             return Err(Stop::DEVICE_NOT_AVAILABLE);
         }
         Ok(())
+    }
+
+    /// The same of an operation's own extension.
+    #[inline(always)]
+    pub(super) fn check_avx(&self, op: &Op) -> Result<(), Stop> {
+        self.check_extension(Extension::of_op(op))
     }
 }
 
