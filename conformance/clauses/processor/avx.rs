@@ -4,7 +4,8 @@
 
 use crate::layout::*;
 use crate::subject::{Code, Mode, Outcome, PROTECTION, Subject, UNDEFINED, event};
-use arch::control::{Cr0, Cr4};
+use arch::control::{Cr0, Cr4, rflags};
+use arch::segment::{Attributes, Segment};
 use iced_x86::code_asm::*;
 
 const AREA: u64 = SPARE;
@@ -78,6 +79,32 @@ fn they_exist_in_every_protected_mode() {
         let kept = if mode == Mode::User { 0 } else { HIGH + 8 };
         assert_eq!(subject.cpu.registers.ymm_high[7], 0, "{mode:?}");
         assert_eq!(subject.cpu.registers.ymm_high[8], kept, "{mode:?}: eight registers");
+    }
+}
+
+#[test]
+fn vex_prefixes_are_undefined_in_virtual_8086_mode() {
+    let rows: [(Code, Outcome); 8] = [
+        (|a| a.vaddps(xmm0, xmm1, xmm2), UNDEFINED),
+        (|a| a.andn(eax, ecx, edx), UNDEFINED),
+        (|a| a.blsr(eax, ecx), UNDEFINED),
+        (|a| a.mulx(eax, ecx, edx), UNDEFINED),
+        (|a| a.rorx(eax, ecx, 3), UNDEFINED),
+        (|a| a.pdep(eax, ecx, edx), UNDEFINED),
+        (|a| a.tzcnt(eax, ecx), Outcome::Done),
+        (|a| a.lzcnt(eax, ecx), Outcome::Done),
+    ];
+    for (row, (code, expected)) in rows.into_iter().enumerate() {
+        assert_eq!(subject("zen4", Mode::Protected, code).run(), Outcome::Done, "row {row}");
+        let mut subject = subject("zen4", Mode::Protected, code);
+        subject.cpu.registers.flags.set_bits(2 | rflags::VM | rflags::IOPL);
+        let legacy = Segment { selector: 0, attributes: Attributes(0xF3), limit: 0xFFFF, base: 0 };
+        subject.cpu.registers.set_segments([legacy; 6]);
+        subject.cpu.registers.set_cpl(3);
+        // Ring 0's stack: ESP0 and SS0.
+        subject.put(TSS_A + 4, STACK | u64::from(FLAT) << 32);
+        subject.refresh();
+        assert_eq!(subject.run(), expected, "row {row}");
     }
 }
 

@@ -94,6 +94,8 @@ fn bit_test<const KIND: u8>(i: &Instruction) -> Handler {
 /// A function of one operand into a register.
 trait Count {
     const FEATURE: Option<Feature> = None;
+    /// Encoded with a VEX prefix: undefined in real and virtual-8086 mode.
+    const IS_VEX: bool = false;
     /// `None` leaves the destination unchanged.
     fn apply<W: Width>(flags: &mut Flags, source: W) -> Option<W>;
 }
@@ -157,6 +159,7 @@ fn lowest<W: Width>(flags: &mut Flags, result: u64, carry: bool) -> Option<W> {
 
 impl Count for Blsr {
     const FEATURE: Option<Feature> = Some(Feature::Bmi1);
+    const IS_VEX: bool = true;
     fn apply<W: Width>(flags: &mut Flags, source: W) -> Option<W> {
         let s = source.zero_extend();
         lowest(flags, s & s.wrapping_sub(1), s == 0)
@@ -165,6 +168,7 @@ impl Count for Blsr {
 
 impl Count for Blsi {
     const FEATURE: Option<Feature> = Some(Feature::Bmi1);
+    const IS_VEX: bool = true;
     fn apply<W: Width>(flags: &mut Flags, source: W) -> Option<W> {
         let s = source.zero_extend();
         lowest(flags, s & s.wrapping_neg(), s != 0)
@@ -173,6 +177,7 @@ impl Count for Blsi {
 
 impl Count for Blsmsk {
     const FEATURE: Option<Feature> = Some(Feature::Bmi1);
+    const IS_VEX: bool = true;
     fn apply<W: Width>(flags: &mut Flags, source: W) -> Option<W> {
         let s = source.zero_extend();
         lowest(flags, s ^ s.wrapping_sub(1), s == 0)
@@ -181,7 +186,8 @@ impl Count for Blsmsk {
 
 /// LZCNT and TZCNT are BSR and BSF where the processor lacks them: the prefix is ignored.
 fn count<W: Width, O: Count>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    if O::FEATURE.is_some_and(|feature| !cpu.model.has(feature)) {
+    let is_known = O::FEATURE.is_none_or(|feature| cpu.model.has(feature));
+    if !is_known || (O::IS_VEX && !cpu.is_protected()) {
         return Err(Stop::INVALID_OPCODE);
     }
     let source = if op.has(Op::MEMORY) {
@@ -211,6 +217,15 @@ fn tzcnt<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop
     }
 }
 
+impl Cpu {
+    /// #UD unless the model has the feature of an instruction with a VEX prefix on general registers,
+    /// which no one is in real and virtual-8086 mode. [APM1 "VEX and XOP Prefixes"]
+    pub(super) fn check_vex_general(&self, feature: Feature) -> Result<(), Stop> {
+        let is_known = self.model.has(feature) && self.is_protected();
+        if is_known { Ok(()) } else { Err(Stop::INVALID_OPCODE) }
+    }
+}
+
 /// BMI1 group: the destination of BLSR, BLSI, BLSMSK is the VEX operand, laid out first.
 fn single<O: Count>(i: &Instruction) -> Handler {
     match width(i, 0) {
@@ -223,9 +238,7 @@ fn single<O: Count>(i: &Instruction) -> Handler {
 /// Three-operand BMI instructions: (a, b = operand 1, c = operand 2).
 fn three<W: Width, const KIND: u8>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let feature = if matches!(KIND, ANDN | BEXTR) { Feature::Bmi1 } else { Feature::Bmi2 };
-    if !cpu.model.has(feature) {
-        return Err(Stop::INVALID_OPCODE);
-    }
+    cpu.check_vex_general(feature)?;
     // ANDN, PDEP, PEXT have memory as the last operand; BEXTR and BZHI as the middle one.
     let memory_is_last = matches!(KIND, ANDN | PDEP | PEXT);
     let (mut x, mut y) = (

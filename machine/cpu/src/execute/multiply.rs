@@ -86,9 +86,7 @@ fn imul_3m<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), St
 
 /// rDX times operand into two registers, without flags. [APM3 "MULX"]
 fn mulx<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
-    if !cpu.model.has(Feature::Bmi2) {
-        return Err(Stop::INVALID_OPCODE);
-    }
+    cpu.check_vex_general(Feature::Bmi2)?;
     let b = if op.has(Op::MEMORY) {
         cpu.read::<W>(bus, op)?
     } else {

@@ -240,9 +240,7 @@ fn flagless<W: Width, const KIND: u8>(
     bus: &mut Bus<'_>,
     op: &Op,
 ) -> Result<(), Stop> {
-    if !cpu.model.has(Feature::Bmi2) {
-        return Err(Stop::INVALID_OPCODE);
-    }
+    cpu.check_vex_general(Feature::Bmi2)?;
     let source = if op.has(Op::MEMORY) {
         cpu.read::<W>(bus, op)?
     } else {
