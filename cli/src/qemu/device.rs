@@ -78,16 +78,18 @@ pub(super) fn list() -> String {
     DEVICES.iter().map(|(name, _)| format!("name \"{name}\"\n")).collect()
 }
 
-/// `file=FILE,format=raw,if=virtio|none[,id=ID][,readonly=on][,snapshot=on]`
+/// `file=FILE,format=raw|qcow2,if=virtio|none[,id=ID][,readonly=on][,snapshot=on]`
 pub(super) fn drive(request: &mut Request, text: &str) -> Result<(), String> {
     let (mut file, mut id, mut mode) = ("", String::new(), ",write-through");
-    let mut is_raw = false;
+    let mut format = "";
     for part in text.split(',') {
         match part.split_once('=') {
             Some(("file", value)) => file = value,
             Some(("id", value)) => id = value.to_owned(),
-            Some(("format", "raw")) => is_raw = true,
-            Some(("format", other)) => return Err(format!("{other}: an image has to be raw")),
+            Some(("format", value @ ("raw" | "qcow2"))) => format = value,
+            Some(("format", other)) => {
+                return Err(format!("{other}: an image has to be raw or qcow2"));
+            }
             Some(("if", "virtio" | "none")) => {}
             Some(("if", other)) => return Err(format!("{other}: only virtio and none")),
             Some(("readonly", "on")) => mode = ",readonly",
@@ -99,9 +101,10 @@ pub(super) fn drive(request: &mut Request, text: &str) -> Result<(), String> {
             _ => return Err(format!("{part}: no such word")),
         }
     }
-    if file.is_empty() || !is_raw {
-        return Err("file=FILE and format=raw are needed".into());
+    if file.is_empty() || format.is_empty() {
+        return Err("file=FILE and format=raw or qcow2 are needed".into());
     }
+    request.writes_qcow2 |= format == "qcow2" && mode == ",write-through";
     request.drives.push((id, format!("{file}{mode}")));
     Ok(())
 }

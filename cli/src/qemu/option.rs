@@ -34,7 +34,9 @@ const fn word(name: &'static str, meaning: Meaning) -> Row {
     Row { name, takes_value: false, meaning }
 }
 
-const NO_FIRMWARE: &str = "the machine has no firmware: -kernel names what is booted";
+const ONLY_DISKS: &str =
+    "what is booted is -kernel, or a disk by -bios: -drive if=virtio,file=FILE,format=raw";
+const NO_FLASH: &str = "there is no flash memory and no UEFI: -bios takes SeaBIOS";
 const NO_MIGRATION: &str = "a running machine cannot be taken over";
 
 /// All that are known.
@@ -82,11 +84,11 @@ pub(super) const OPTIONS: &[Row] = &[
     value("rtc", Ignored),
     value("k", Ignored),
     value("msg", Ignored),
-    value("bios", Refused(NO_FIRMWARE)),
-    value("pflash", Refused(NO_FIRMWARE)),
-    value("cdrom", Refused(NO_FIRMWARE)),
+    value("bios", Does(|request, text| request.set_firmware(text))),
+    value("pflash", Refused(NO_FLASH)),
+    value("cdrom", Refused(ONLY_DISKS)),
     value("hda", Refused("there is no IDE: -drive if=virtio,file=FILE,format=raw")),
-    value("fda", Refused(NO_FIRMWARE)),
+    value("fda", Refused(ONLY_DISKS)),
     value("incoming", Refused(NO_MIGRATION)),
     value("loadvm", Refused(NO_MIGRATION)),
     value("dtb", Refused("an x86 machine has no device tree")),

@@ -28,6 +28,10 @@ type Variable<'a> = &'a dyn Fn(&str) -> Option<String>;
 pub(super) struct Request {
     question: Option<Question>,
     kernel: Option<PathBuf>,
+    /// A BIOS image.
+    firmware: Option<PathBuf>,
+    /// A disk of this format is to keep what is written.
+    pub(super) writes_qcow2: bool,
     initrd: Option<PathBuf>,
     append: String,
     processors: Option<u16>,
@@ -108,6 +112,11 @@ impl Request {
 
     pub fn set_kernel(&mut self, text: &str) -> Result<(), String> {
         self.kernel = Some(text.into());
+        Ok(())
+    }
+
+    pub fn set_firmware(&mut self, text: &str) -> Result<(), String> {
+        self.firmware = Some(text.into());
         Ok(())
     }
 
@@ -204,11 +213,33 @@ impl Request {
         Ok(())
     }
 
+    /// What runs first: a kernel, or without one a BIOS for what is on a disk.
+    fn begin(&self) -> Result<[String; 2], String> {
+        if let Some(kernel) = &self.kernel {
+            readable(kernel)
+                .map_err(|why| format!("could not load kernel '{}': {why}", kernel.display()))?;
+            return Ok(["--kernel".into(), kernel.display().to_string()]);
+        }
+        match &self.firmware {
+            Some(firmware) => {
+                readable(firmware).map_err(|why| {
+                    format!("could not load BIOS '{}': {why}", firmware.display())
+                })?;
+                Ok(["--firmware".into(), firmware.display().to_string()])
+            }
+            None if !self.drives.is_empty() => Ok(["--firmware".into(), "seabios".into()]),
+            None => Err("-kernel is missing, and there is no -drive to boot from".into()),
+        }
+    }
+
     /// The same as options of `machine run`.
     pub fn words(&self) -> Result<Vec<String>, String> {
-        let kernel = self.kernel.as_deref().ok_or("-kernel is missing: there is no firmware")?;
-        readable(kernel)
-            .map_err(|why| format!("could not load kernel '{}': {why}", kernel.display()))?;
+        let begin = self.begin()?;
+        if self.writes_qcow2 && !self.is_snapshot {
+            let why = "-drive format=qcow2: what is written stays in memory: it needs -snapshot, \
+                       or snapshot=on or readonly=on";
+            return Err(why.into());
+        }
         let has_monitor = self.monitor.is_some() || self.protocol.is_some();
         if self.is_stopped && self.gdb.is_none() && !has_monitor {
             let why = "-S: nobody could let the machine go on: it needs -gdb, -qmp or -monitor";
@@ -218,8 +249,8 @@ impl Request {
             return Err("-gdb: a debugger looks on alone, without -qmp and -monitor".into());
         }
         let mut words = vec!["--quiet".to_owned()];
+        words.extend(begin);
         let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
-        option("--kernel", kernel.display().to_string());
         option("--cpu", self.model.clone().unwrap_or_else(|| super::processor::USUAL.to_owned()));
         option("--cpus", self.processors.unwrap_or(1).to_string());
         option("--memory", format!("{}", self.memory.unwrap_or(USUAL_MEMORY)));
@@ -321,6 +352,25 @@ mod tests {
     }
 
     #[test]
+    fn without_a_kernel_a_bios_boots_a_disk() {
+        let words = |line: &str| parse(line).and_then(|request| request.words());
+        let drive = "-drive if=virtio,format=qcow2,file=a.img";
+        let booted = words(&format!("{drive} -snapshot")).expect("a disk");
+        assert_eq!(booted[1..3], ["--firmware", "seabios"]);
+        assert_eq!(booted[booted.len() - 2..], ["--disk", "a.img"]);
+        let own = std::env::current_exe().expect("this test").display().to_string();
+        assert_eq!(words(&format!("-bios {own}")).expect("a file")[1..3], ["--firmware", &own]);
+        for (line, why) in [
+            ("", "-kernel is missing"),
+            ("-bios _NO_FILE_", "could not load BIOS '_NO_FILE_'"),
+            (drive, "it needs -snapshot"),
+        ] {
+            let error = words(line).expect_err(line);
+            assert!(error.contains(why), "{line}: {error}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_honoured_is_refused_with_its_reason() {
         for (line, why) in [
             ("-nosuch", "invalid option"),
@@ -332,8 +382,8 @@ mod tests {
             ("-m 99999999999t", "16 EiB"),
             ("-device edu", "edu"),
             ("-device isa-debug-exit,iobase=0x501", "F4h"),
-            ("-drive file=a.qcow2,if=virtio,format=qcow2", "raw"),
-            ("-bios x", "no firmware"),
+            ("-drive file=a.vmdk,if=virtio,format=vmdk", "raw or qcow2"),
+            ("-pflash x", "no UEFI"),
             ("-qmp tcp:localhost:4444,server=on", "unix:PATH"),
             ("-qmp stdio", "a socket file alone"),
             ("-qmp unix:a,server=on -qmp unix:b,server=on", "there can be one"),

@@ -3,7 +3,8 @@
 //!
 //! Tables are derived from the topology and the board's map, so they cannot disagree with the
 //! devices. There is no firmware code to call: no BIOS interrupts (every vector returns at once),
-//! no EFI services, no system management mode.
+//! no EFI services, no system management mode; unless a BIOS image of somebody else's is started in
+//! its place, which is then told of the same tables.
 
 mod acpi;
 mod bios_area;
@@ -12,6 +13,7 @@ mod dsdt;
 mod ivrs;
 mod memory_map;
 mod options;
+mod rom;
 mod smbios;
 mod table;
 #[cfg(test)]
@@ -19,6 +21,7 @@ mod tests;
 
 pub use memory_map::{MemoryKind, MemoryRegion};
 pub use options::FirmwareOptions;
+pub use rom::{File, NotFirmware};
 
 use arch::address::SystemPhysical;
 use bus::GuestMemory;
@@ -48,6 +51,29 @@ pub struct TooLittleMemory {
     pub ram: u64,
     /// Bytes that low memory and the tables take.
     pub needed: u64,
+}
+
+/// Puts a BIOS image where a PC has it and the ACPI tables at the end of low RAM, and answers the
+/// files by which the image finds these and RAM.
+pub fn install_image(
+    memory: &mut GuestMemory,
+    options: &FirmwareOptions,
+    image: &[u8],
+) -> Result<Vec<File>, NotFirmware> {
+    rom::check(image)?;
+    let layout = memory.layout();
+    let tables = acpi::build(options, layout);
+    let needed = memory_map::HIGH_MEMORY + rom::WORKING_SPACE + tables.bytes.len() as u64;
+    let too_little = TooLittleMemory { ram: layout.low, needed };
+    if layout.low < needed {
+        return Err(too_little.into());
+    }
+    memory
+        .write(SystemPhysical(memory_map::HIGH_MEMORY - image.len() as u64), image)
+        .and_then(|()| memory.write(SystemPhysical(tables.base), &tables.bytes))
+        .map_err(|_| too_little)?;
+    let map = memory_map::build(layout, tables.base, tables.nonvolatile);
+    Ok(rom::files(&map, tables.rsdp))
 }
 
 /// Writes all tables into memory and answers what a boot loader must know.

@@ -1,9 +1,11 @@
-//! Disk images in files of the host, as raw sectors.
+//! Disk images in files of the host: raw sectors, or QEMU's qcow2.
 //!
 //! A disk over an image normally keeps its writes in an overlay of its own, so a run leaves the
 //! image as it was, a snapshot holds what was written, and the same run twice sees the same disk.
 //! Written through, the image is the disk, and what a run does depends on what runs before did.
 //! An image must not be changed by others while a machine uses it.
+
+mod qcow2;
 
 use device::storage::{Disk, SECTOR_SIZE, Storage, StorageError, WriteMode};
 use std::fs::{File, OpenOptions};
@@ -30,6 +32,14 @@ pub enum ImageError {
         /// Its bytes.
         size: u64,
     },
+    /// It is a qcow2 image that cannot be followed.
+    #[error("{file}: {reason}")]
+    Qcow2 {
+        /// The path.
+        file: String,
+        /// What it has that is not read.
+        reason: String,
+    },
 }
 
 #[derive(Debug)]
@@ -40,18 +50,28 @@ struct ImageFile {
 
 /// Opens an image as a disk.
 pub fn open(path: &Path, mode: WriteMode) -> Result<Disk, ImageError> {
-    Ok(Disk::new(Box::new(ImageFile::open(path, mode)?), mode))
+    let name = || path.display().to_string();
+    let failed = |source| ImageError::Open { file: name(), source };
+    let is_written = mode == WriteMode::Through;
+    let file = OpenOptions::new().read(true).write(is_written).open(path).map_err(failed)?;
+    let mut magic = [0; 4];
+    if file.read_exact_at(&mut magic, 0).is_err() || magic != qcow2::MAGIC {
+        return Ok(Disk::new(Box::new(ImageFile::new(file, path)?), mode));
+    }
+    let refused = |reason| ImageError::Qcow2 { file: name(), reason };
+    if is_written {
+        return Err(refused("a qcow2 image is not written to: leave out write-through".into()));
+    }
+    let image = qcow2::Qcow2::open(Arc::new(file)).map_err(refused)?;
+    Ok(Disk::new(Box::new(image), mode))
 }
 
 impl ImageFile {
-    fn open(path: &Path, mode: WriteMode) -> Result<Self, ImageError> {
+    fn new(mut file: File, path: &Path) -> Result<Self, ImageError> {
         let name = || path.display().to_string();
-        let failed = |source| ImageError::Open { file: name(), source };
-        let is_written = mode == WriteMode::Through;
-        let mut file =
-            OpenOptions::new().read(true).write(is_written).open(path).map_err(failed)?;
         // A block device has no length of its own; its end does.
-        let size = std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).map_err(failed)?;
+        let size = std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0))
+            .map_err(|source| ImageError::Open { file: name(), source })?;
         if size == 0 || !size.is_multiple_of(SECTOR_SIZE as u64) {
             return Err(ImageError::Size { file: name(), size });
         }

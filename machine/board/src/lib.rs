@@ -21,6 +21,7 @@ mod moments;
 mod outcome;
 pub mod perturb;
 mod post_mortem;
+mod power_on;
 mod recall;
 mod record;
 mod schedule;

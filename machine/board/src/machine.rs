@@ -96,6 +96,14 @@ pub enum MachineError {
     /// The host refused the guest's RAM.
     #[error("this host cannot give the machine {} MiB of memory; ask for less", .0.size >> 20)]
     HostMemory(HostMemoryExhausted),
+    /// What was to be started in the place of firmware.
+    #[error("{file}: {error}")]
+    Firmware {
+        /// Its name, as given.
+        file: String,
+        /// What is wrong with it.
+        error: firmware::NotFirmware,
+    },
     /// The kernel, or what goes with it, cannot be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),

@@ -220,7 +220,7 @@ impl Chipset {
     /// Reads 1, 2, 4 or 8 bytes of device memory; unclaimed addresses give all ones.
     pub fn read(&mut self, cx: &mut Context, address: SystemPhysical, size: u8) -> u64 {
         match address.0 {
-            PCI_MEMORY..PCI_MEMORY_END => {
+            PCI_MEMORY..PCI_MEMORY_END | FIRMWARE_PCI..FIRMWARE_PCI_END => {
                 self.pci.read(cx, address.0, true, size).unwrap_or(lanes::all_ones(size))
             }
             ECAM..ECAM_END => self.pci.read_window(address.0 - ECAM, size),
@@ -235,7 +235,7 @@ impl Chipset {
     /// Writes 1, 2, 4 or 8 bytes of device memory; unclaimed addresses take and drop them.
     pub fn write(&mut self, cx: &mut Context, address: SystemPhysical, size: u8, value: u64) {
         match address.0 {
-            PCI_MEMORY..PCI_MEMORY_END => {
+            PCI_MEMORY..PCI_MEMORY_END | FIRMWARE_PCI..FIRMWARE_PCI_END => {
                 self.pci.write(cx, address.0, true, size, value);
             }
             ECAM..ECAM_END => self.pci.write_window(cx, address.0 - ECAM, size, value),
@@ -306,6 +306,8 @@ impl Chipset {
 
 const PCI_MEMORY: u64 = map::PCI_MEMORY_START.0;
 const PCI_MEMORY_END: u64 = map::PCI_MEMORY_END.0;
+const FIRMWARE_PCI: u64 = map::FIRMWARE_PCI_MEMORY_START.0;
+const FIRMWARE_PCI_END: u64 = map::FIRMWARE_PCI_MEMORY_END.0;
 const ECAM: u64 = map::ECAM.0;
 const ECAM_END: u64 = map::ECAM_END.0;
 const HPET: u64 = map::HPET.0;

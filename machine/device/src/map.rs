@@ -8,6 +8,11 @@ use arch::pci::FunctionAddress;
 pub const PCI_MEMORY_START: SystemPhysical = SystemPhysical(0xC000_0000);
 /// First address after the PCI memory window.
 pub const PCI_MEMORY_END: SystemPhysical = SystemPhysical(0xE000_0000);
+/// Memory BARs are decoded here as well: a BIOS of others, which asks no table where they may be,
+/// places them below the interrupt controllers.
+pub const FIRMWARE_PCI_MEMORY_START: SystemPhysical = SystemPhysical(0xF000_0000);
+/// First address after that window.
+pub const FIRMWARE_PCI_MEMORY_END: SystemPhysical = SystemPhysical(0xFEC0_0000);
 /// PCI configuration space, 1 MiB per bus. [PCIE "ECAM"]
 pub const ECAM: SystemPhysical = SystemPhysical(0xE000_0000);
 /// Buses that the window decodes; only bus 0 has functions.

@@ -2,6 +2,7 @@
 
 mod backwards;
 mod device_interrupt;
+mod firmware;
 mod hostile;
 mod marks;
 mod multiboot2;

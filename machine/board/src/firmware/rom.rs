@@ -1,0 +1,115 @@
+//! A BIOS of somebody else's: what an image has to be, and the files of the firmware configuration
+//! device by which it learns of RAM and of the ACPI tables. [FWCFG "QEMU Firmware Configuration
+//! (fw_cfg) Device"]
+//!
+//! SeaBIOS is what is meant. Of its files these are left out: `bootorder`, so that it tries disks in
+//! the order of their places, and SMBIOS structures, of which it makes its own.
+//!
+//! DEVIATION(SDM3 "First Instruction Executed"): the first instruction is fetched from FFFF0h, where
+//! the image's end lies in RAM, and not below 4 GiB, where there is no memory.
+
+use super::TooLittleMemory;
+use super::memory_map::{MemoryKind, MemoryRegion};
+use device::map;
+
+/// What an image and its work need above 1 MiB.
+pub(super) const WORKING_SPACE: u64 = 8 << 20;
+/// The image ends at 1 MiB, and video memory begins 256 KiB + 128 KiB below.
+const LARGEST: usize = 256 << 10;
+const SMALLEST: usize = 64 << 10;
+/// Where an image's first instruction lies, from its end.
+const RESET_VECTOR: usize = 16;
+/// A far jump, with which every PC's BIOS begins.
+const JMP_FAR: u8 = 0xEA;
+
+/// A file of the firmware configuration device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// As the image asks for it.
+    pub name: &'static str,
+    /// All of it.
+    pub content: Vec<u8>,
+}
+
+/// What cannot be started in the place of firmware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotFirmware {
+    /// Its size is none of a PC's BIOS.
+    #[error(
+        "{size} bytes; a BIOS image has 64 to 256 KiB in whole pages, such as SeaBIOS' bios-256k.bin \
+         (UEFI images are not started)"
+    )]
+    Size {
+        /// In bytes.
+        size: usize,
+    },
+    /// Its last bytes are no reset vector.
+    #[error("{found:#04x} at its reset vector, 16 bytes before its end, must be a far jump (0xea)")]
+    ResetVector {
+        /// The first byte.
+        found: u8,
+    },
+    /// RAM that cannot hold it and the tables.
+    #[error(transparent)]
+    Memory(#[from] TooLittleMemory),
+}
+
+/// Whether an image can be a PC's BIOS.
+pub(super) fn check(image: &[u8]) -> Result<(), NotFirmware> {
+    let size = image.len();
+    if !(SMALLEST..=LARGEST).contains(&size) || size % 4096 != 0 {
+        return Err(NotFirmware::Size { size });
+    }
+    match image[size - RESET_VECTOR] {
+        JMP_FAR => Ok(()),
+        found => Err(NotFirmware::ResetVector { found }),
+    }
+}
+
+/// The files for an image: RAM, the root pointer and what to do with it, where to write text.
+pub(super) fn files(map: &[MemoryRegion], rsdp: Vec<u8>) -> Vec<File> {
+    let file = |name, content| File { name, content };
+    vec![
+        file("etc/e820", address_map(map)),
+        file(ROOT_POINTER, rsdp),
+        file("etc/table-loader", allocate(ROOT_POINTER)),
+        file("etc/sercon-port", u64::from(map::SERIAL[0]).to_le_bytes().to_vec()),
+        file("etc/show-boot-menu", 0u64.to_le_bytes().to_vec()),
+    ]
+}
+
+const ROOT_POINTER: &str = "etc/acpi/rsdp";
+
+/// RAM and what is reserved; an image knows no other kinds, and keeps off what it is not told of.
+fn address_map(map: &[MemoryRegion]) -> Vec<u8> {
+    let lies_in_ram = |region: &&MemoryRegion| {
+        region.start < map::PCI_MEMORY_START.0 || region.start >= bus::HOLE_END
+    };
+    let is_high = |region: &&MemoryRegion| region.start >= super::memory_map::HIGH_MEMORY;
+    let mut entries = vec![MemoryRegion { start: 0, length: 0xA_0000, kind: MemoryKind::Usable }];
+    entries.extend(map.iter().filter(lies_in_ram).filter(is_high).map(|region| {
+        let kind = match region.kind {
+            MemoryKind::Usable => MemoryKind::Usable,
+            _ => MemoryKind::Reserved,
+        };
+        MemoryRegion { kind, ..*region }
+    }));
+    entries.into_iter().flat_map(MemoryRegion::to_e820).collect()
+}
+
+/// The loader's command to put a file into the segment that is searched for root pointers; the
+/// tables that this one names lie in RAM already. [FWCFG, and SeaBIOS' romfile_loader.h]
+fn allocate(name: &str) -> Vec<u8> {
+    const ALLOCATE: u32 = 1;
+    const ALIGNMENT: u32 = 16;
+    const BIOS_SEGMENT: u8 = 2;
+    const COMMAND_SIZE: usize = 128;
+    const NAME_SIZE: usize = 56;
+    let mut command = ALLOCATE.to_le_bytes().to_vec();
+    command.extend(name.as_bytes());
+    command.resize(4 + NAME_SIZE, 0);
+    command.extend(ALIGNMENT.to_le_bytes());
+    command.push(BIOS_SEGMENT);
+    command.resize(COMMAND_SIZE, 0);
+    command
+}
