@@ -19,6 +19,8 @@ const HEADER_SIZE: usize = 112;
 const TABLES_KEPT: usize = 32;
 /// 32 MiB of first-level table, as QEMU has its bound.
 const MOST_L1_ENTRIES: u32 = (32 << 20) / 8;
+/// What a packed cluster may ask of its unpacker, which needs no more than the largest cluster.
+const LARGEST_WINDOW_BITS: u32 = 23;
 const OFFSET: u64 = 0x00FF_FFFF_FFFF_FE00;
 const IS_COMPRESSED: u64 = 1 << 62;
 /// Version 3: the cluster reads as zeroes.
@@ -203,8 +205,12 @@ fn check(features: u64, backing: u64, encryption: u32) -> Result<(), String> {
 fn unpack(compression: Compression, packed: &[u8], into: &mut [u8]) -> Result<(), StorageError> {
     let result = match compression {
         Compression::Deflate => flate2::read::DeflateDecoder::new(packed).read_exact(into),
-        Compression::Zstandard => zstd::stream::read::Decoder::with_buffer(packed)
-            .and_then(|mut decoder| decoder.read_exact(into)),
+        Compression::Zstandard => {
+            zstd::stream::read::Decoder::with_buffer(packed).and_then(|mut decoder| {
+                decoder.window_log_max(LARGEST_WINDOW_BITS)?;
+                decoder.read_exact(into)
+            })
+        }
     };
     result.map_err(|_| StorageError)
 }
