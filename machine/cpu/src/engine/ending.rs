@@ -53,7 +53,8 @@ pub(crate) fn leave_block(
         begins && !matches!(stop.kind(), Kind::Repeat | Kind::Exception { .. } | Kind::VmExit);
     cpu.registers.ip = if completes { next } else { this };
     cpu.clock.count(done as u64 + completes as u64);
-    let charged = done + usize::from(begins);
+    // An instruction that is intercepted is not executed: what it would take is not in its exit.
+    let charged = done + usize::from(begins && stop.kind() != Kind::VmExit);
     blocks.note_run(cpu.index, block, charged);
     cpu.clock.spend(Picoseconds(blocks.time_of(block, charged)));
     cpu.clock.charge_extra();
