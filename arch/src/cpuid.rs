@@ -162,6 +162,7 @@ features! {
     Clzero = "clzero", 0x8000_0008 . 0 Ebx 0;
     Xsaveerptr = "xsaveerptr", 0x8000_0008 . 0 Ebx 2;
     Wbnoinvd = "wbnoinvd", 0x8000_0008 . 0 Ebx 9;
+    Ibpb = "ibpb", 0x8000_0008 . 0 Ebx 12;
     Npt = "npt", 0x8000_000A . 0 Edx 0;
     Lbrv = "lbrv", 0x8000_000A . 0 Edx 1;
     SvmLock = "svm_lock", 0x8000_000A . 0 Edx 2;
@@ -183,6 +184,7 @@ features! {
     X2avicExt = "x2avic_ext", 0x8000_000A . 0 Ecx 6;
     NullSelectorClearsBase = "null_sel_clr_base", 0x8000_0021 . 0 Eax 6;
     LfenceSerializing = "lfence_always_serializing", 0x8000_0021 . 0 Eax 2;
+    AutomaticIbrs = "autoibrs", 0x8000_0021 . 0 Eax 8;
     SrsoNo = "srso_no", 0x8000_0021 . 0 Eax 29;
 }
 

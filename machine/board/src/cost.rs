@@ -1,8 +1,9 @@
 //! Cost profiles: what things take on a CPU model. Semantics hold none of these numbers.
 //!
 //! A profile is a data file in `machine/board/costs`; every figure has a source and says what it
-//! rests on. Instruction classes are in core cycles, everything else in nanoseconds, which carry
-//! over between parts of different clocks. A profile may inherit figures by naming another; then
+//! rests on. Instruction classes, world switches and mitigations, which the core does by itself, are
+//! in core cycles; everything else is in nanoseconds, which carry over between parts of different
+//! clocks. A profile may inherit figures by naming another; then
 //! it says so, and its [`Provenance`] counts them apart.
 
 mod draw;
@@ -125,6 +126,9 @@ sections! {
         serializing,
         /// RDTSC and RDTSCP.
         time_stamp,
+        /// A near return that the return predictor gets wrong: those of retpolines and of SRSO's
+        /// safe return.
+        mispredicted_return,
     }
     /// Nanoseconds that events take beside the instructions around them.
     EventFigures "event" {
@@ -174,7 +178,8 @@ sections! {
         /// From a device or an I/O APIC.
         device,
     }
-    /// Nanoseconds of the switches between host and guest.
+    /// Core cycles of the switches between host and guest, which are microcode; the instruction is
+    /// contained in them.
     WorldSwitchFigures "world_switch" {
         /// From VMRUN to the guest's first instruction.
         entry,
@@ -182,6 +187,11 @@ sections! {
         exit,
         /// VMLOAD or VMSAVE.
         state_move,
+    }
+    /// Core cycles of what kernels do against speculation beside what other instructions cost.
+    MitigationFigures "mitigation" {
+        /// A write of the indirect-branch prediction barrier.
+        prediction_barrier,
     }
     /// Nanoseconds of AVIC's doings.
     AvicFigures "avic" {
@@ -242,6 +252,8 @@ pub struct CostProfile {
     pub message: MessageFigures,
     /// Between host and guest, for either vendor.
     pub world_switch: WorldSwitchFigures,
+    /// Mitigations of speculative execution.
+    pub mitigation: MitigationFigures,
     /// AVIC, of AMD's parts.
     #[serde(default)]
     pub avic: Option<AvicFigures>,
@@ -287,7 +299,7 @@ impl CostProfile {
         let apicv = self.apicv.iter().flat_map(ApicvFigures::figures);
         let virtual_apics = avic.chain(apicv);
         let uintr = self.uintr.iter().flat_map(UintrFigures::figures);
-        let switches = self.world_switch.figures();
+        let switches = self.world_switch.figures().chain(self.mitigation.figures());
         machine.chain(around).chain(switches).chain(virtual_apics).chain(uintr)
     }
 
@@ -305,6 +317,7 @@ impl CostProfile {
             "apic" => self.apic.figure_mut(name),
             "message" => self.message.figure_mut(name),
             "world_switch" => self.world_switch.figure_mut(name),
+            "mitigation" => self.mitigation.figure_mut(name),
             "avic" => self.avic.as_mut()?.figure_mut(name),
             "apicv" => self.apicv.as_mut()?.figure_mut(name),
             "uintr" => self.uintr.as_mut()?.figure_mut(name),
@@ -340,6 +353,9 @@ impl CostProfile {
         // RDMSR and WRMSR have a class of their own already.
         let instruction = cycles(&self.instruction.serializing, model.core_hertz());
         let beyond = |figure| nanoseconds(figure).saturating_sub(instruction);
+        let core = |figure| cycles(figure, model.core_hertz());
+        // VMRUN, VMRESUME, VMLOAD and VMSAVE are of this class.
+        let system = core(&self.instruction.system);
         let avic = |of: fn(&AvicFigures) -> &Figure| {
             self.avic.as_ref().map_or(Picoseconds::ZERO, |own| nanoseconds(of(own)))
         };
@@ -360,9 +376,9 @@ impl CostProfile {
             Step::ApicEndOfInterrupt => beyond(&self.apic.msr_end_of_interrupt),
             Step::EventDelivery => nanoseconds(&self.event.delivery),
             Step::EventReturn => nanoseconds(&self.event.iret),
-            Step::Entry => nanoseconds(&self.world_switch.entry),
-            Step::Exit => nanoseconds(&self.world_switch.exit),
-            Step::StateMove => nanoseconds(&self.world_switch.state_move),
+            Step::Entry => core(&self.world_switch.entry).saturating_sub(system),
+            Step::Exit => core(&self.world_switch.exit),
+            Step::StateMove => core(&self.world_switch.state_move).saturating_sub(system),
             Step::AvicSend => avic(|own| &own.send),
             Step::AvicDeliver => avic(|own| &own.deliver),
             Step::AvicRead => avic(|own| &own.read),
@@ -377,6 +393,7 @@ impl CostProfile {
             Step::UserNotification => uintr(|own| &own.notification),
             Step::UserDelivery => uintr(|own| &own.delivery),
             Step::UserReturn => uintr(|own| &own.uiret),
+            Step::PredictionBarrier => core(&self.mitigation.prediction_barrier),
         })
     }
 
@@ -404,4 +421,4 @@ fn cycles(figure: &Figure, hertz: u64) -> Picoseconds {
 }
 
 // The classes of [`InstructionFigures`], and ports.
-const _: () = assert!(Cost::COUNT == 17 && Cost::Port as usize == Cost::COUNT - 1);
+const _: () = assert!(Cost::COUNT == 18 && Cost::Port as usize == Cost::COUNT - 1);

@@ -65,6 +65,8 @@ pub enum Step {
     UserDelivery,
     /// UIRET.
     UserReturn,
+    /// The indirect-branch prediction barrier, beyond the instruction's class.
+    PredictionBarrier,
 }
 
 impl Step {
@@ -99,10 +101,11 @@ impl Step {
             UserNotification,
             UserDelivery,
             UserReturn,
+            PredictionBarrier,
         ]
     };
     /// Kinds, for tables by kind.
-    pub const COUNT: usize = Self::UserReturn as usize + 1;
+    pub const COUNT: usize = Self::PredictionBarrier as usize + 1;
 
     pub(crate) fn of_apic_msr_write(msr: u32) -> Self {
         match Register::of_msr(msr) {

@@ -10,7 +10,7 @@
 //! Where a block was left, it remembers which block came next. That is a guess which its key and
 //! generation prove or refute, so nothing has to be unlinked when code changes.
 
-use super::bind::{Ready, bind};
+use super::bind::{Ready, ReturnAddress, bind};
 use super::coverage::{Coverage, Covered};
 use super::runs::{Classes, Runs};
 use crate::execute::binding::{Bound, Boundary};
@@ -424,6 +424,7 @@ impl Blocks {
         let mut block = Block { flags: Block::PLAIN, ..NO_BLOCK };
         let mut second_page = None;
         let (mut conditions, mut before) = (0, None);
+        let mut address = ReturnAddress::Leaves;
         while self.ops.len() - first < BLOCK_INSTRUCTIONS && at < end {
             let here = &memory.ram[at as usize..end as usize];
             let done = (at - offset) as u16;
@@ -437,7 +438,11 @@ impl Blocks {
                     decode_across(here, tail, size, self.dialect)
                 }
             };
-            let ready = bind(decoded, size);
+            let mut ready = bind(decoded, size);
+            if (address, ready.address) == (ReturnAddress::Replaces, ReturnAddress::Takes) {
+                ready.cost = Cost::MispredictedReturn;
+            }
+            address = ready.address;
             if ready.boundary == Boundary::Alone && at != offset {
                 break;
             }
@@ -514,6 +519,26 @@ fn places<'a>(
 mod tests {
     use super::*;
     use iced_x86::{Code, Mnemonic};
+
+    #[test]
+    fn a_return_to_an_address_that_was_just_put_there_is_mispredicted() {
+        let cost = |bytes: &[u8]| {
+            let mut memory = GuestMemory::new(1 << 20);
+            memory.ram[..bytes.len()].copy_from_slice(bytes);
+            let mut costs = [1; Cost::COUNT];
+            costs[Cost::MispredictedReturn as usize] = 100;
+            let mut cache = Blocks::new(InstructionCosts(costs), Dialect::Amd);
+            let index = cache.build(&mut memory, 0, CodeSize::Bits64, None).expect("a block");
+            cache.block(index).cost
+        };
+        // lea rsp, [rsp+8]; ret, and mov [rsp], rax; ret
+        assert_eq!(cost(&[0x48, 0x8D, 0x64, 0x24, 0x08, 0xC3]), 101);
+        assert_eq!(cost(&[0x48, 0x89, 0x04, 0x24, 0xC3]), 101);
+        // add rsp, 8; ret frees a local; lea rsp, [rsp+16]; ret too; nop between is none of ours
+        assert_eq!(cost(&[0x48, 0x83, 0xC4, 0x08, 0xC3]), 2);
+        assert_eq!(cost(&[0x48, 0x8D, 0x64, 0x24, 0x10, 0xC3]), 2);
+        assert_eq!(cost(&[0x48, 0x89, 0x04, 0x24, 0x90, 0xC3]), 3);
+    }
 
     #[test]
     fn a_block_tells_its_instructions_apart_though_pairs_are_fused_and_handlers_shared() {

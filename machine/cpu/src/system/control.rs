@@ -254,6 +254,7 @@ impl CpuModel {
             (Feature::Nx, Efer::NO_EXECUTE),
             (Feature::Svm, Efer::SVM),
             (Feature::FxsrOpt, Efer::FAST_FXSAVE),
+            (Feature::AutomaticIbrs, Efer::AUTOMATIC_IBRS),
         ] {
             if self.has(feature) {
                 known |= bits;

@@ -31,6 +31,8 @@ pub(super) type Place = fn(&mut Cpu, usize) -> &mut u64;
 
 /// What RDMSR gives.
 pub(super) enum Read {
+    /// #GP.
+    Nothing,
     Value(u64),
     Kept(Place),
     Of(fn(&Cpu) -> u64),
@@ -250,6 +252,7 @@ pub(crate) fn read_msr(cpu: &mut Cpu, bus: &mut Bus<'_>, number: u32) -> Result<
     }
     let row = TABLES.find(&cpu.model, number).ok_or(Stop::GENERAL_PROTECTION)?;
     Ok(match row.what.read {
+        Read::Nothing => return Err(Stop::GENERAL_PROTECTION),
         Read::Value(value) => value,
         Read::Kept(place) => *place(cpu, (number - row.first) as usize),
         Read::Of(value) => value(cpu),

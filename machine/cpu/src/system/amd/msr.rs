@@ -1,9 +1,11 @@
 //! Registers of AMD's parts. [APM2 "Model-Specific Registers"]
 
+use crate::costs::Step;
 use crate::system::msr::{
-    LAST_BANK_REGISTER, Legal, Read, Row, Write, bank_register, inert, kept, row, write_bank,
+    LAST_BANK_REGISTER, Legal, Read, Row, Write, bank_register, inert, kept, only, row, write_bank,
 };
 use crate::{Bus, Cpu, Stop};
+use arch::cpuid::Feature;
 use arch::msr;
 
 /// Bits of a performance counter.
@@ -13,10 +15,23 @@ const SYSCFG_WRITABLE: u64 = 0x007C_0000;
 /// TscFreqSel, always 1. [APM2 "HWCR"]
 const HWCR_TSC_FREQUENCY: u64 = 1 << 24;
 
+/// IBPB, and SBPB, the selective barrier of family 19h and later.
+const BARRIER: u64 = 1 << 0;
+const SELECTIVE_BARRIER: u64 = 1 << 7;
+const FIRST_FAMILY_WITH_SELECTIVE_BARRIER: u32 = 0x19;
+
 /// In the order of numbers.
 pub const TABLE: &[Row] = {
     use Legal::{Any, Bits};
     &[
+        only(
+            Feature::Ibpb,
+            row(
+                (msr::PRED_CMD, msr::PRED_CMD),
+                Read::Nothing,
+                Write::Done(write_prediction_command),
+            ),
+        ),
         row((msr::MC0_CTL, LAST_BANK_REGISTER), Read::Kept(bank_register), Write::Done(write_bank)),
         inert(msr::PREFETCH_CONTROL, msr::PREFETCH_CONTROL),
         inert(msr::SCALABLE_MACHINE_CHECK, msr::SCALABLE_MACHINE_CHECK + 0x3FF),
@@ -66,6 +81,24 @@ fn performance_control(cpu: &mut Cpu, index: usize) -> &mut u64 {
 
 fn performance_counter(cpu: &mut Cpu, index: usize) -> &mut u64 {
     performance(cpu, index * 2 + 1)
+}
+
+/// Nothing is predicted here, so a barrier takes its time and has no other effect.
+fn write_prediction_command(
+    cpu: &mut Cpu,
+    _: &mut Bus<'_>,
+    _: usize,
+    value: u64,
+) -> Result<(), Stop> {
+    let is_selective = cpu.model.family() >= FIRST_FAMILY_WITH_SELECTIVE_BARRIER;
+    let known = if is_selective { BARRIER | SELECTIVE_BARRIER } else { BARRIER };
+    if value & !known != 0 {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    if value != 0 {
+        cpu.clock.take(Step::PredictionBarrier);
+    }
+    Ok(())
 }
 
 fn write_hwcr(cpu: &mut Cpu, _: &mut Bus<'_>, _: usize, _: u64) -> Result<(), Stop> {
