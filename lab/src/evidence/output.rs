@@ -47,6 +47,18 @@ pub struct Line {
     pub pattern: String,
     /// Of a ratio, the value below.
     pub over: Option<String>,
+    /// What the program does besides, in the value or, of a ratio, in the one below.
+    pub less: Option<Besides>,
+}
+
+/// What a value contains that its published one does not.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Besides {
+    /// A line whose first group is what it takes once.
+    pub pattern: String,
+    /// How often it is in there.
+    pub times: u16,
 }
 
 /// Of the distribution that a record tells.
@@ -88,10 +100,14 @@ impl Line {
             let pattern = Regex::new(&format!("(?m){pattern}")).ok()?;
             pattern.captures(output)?.get(1)?.as_str().parse().ok()
         };
+        let besides = match &self.less {
+            Some(less) => f64::from(less.times) * value(&less.pattern)?,
+            None => 0.0,
+        };
         let own = value(&self.pattern)?;
         Some(match &self.over {
-            Some(below) => own / value(below)?,
-            None => own,
+            Some(below) => own / (value(below)? - besides),
+            None => own - besides,
         })
     }
 }
@@ -119,10 +135,30 @@ mod tests {
     fn a_line_gives_its_first_group_or_the_ratio_of_two() {
         let output = "enabling apic\nvmcall 1000\ncpuid 1090\n";
         let take = |pattern: &str, over: Option<&str>| {
-            Take::Line(Line { pattern: pattern.into(), over: over.map(str::to_owned) }).find(output)
+            let over = over.map(str::to_owned);
+            Take::Line(Line { pattern: pattern.into(), over, less: None }).find(output)
         };
         assert_eq!(take(r"^vmcall (\d+)", None), Some(1000.0));
         assert_eq!(take(r"^cpuid (\d+)", Some(r"^vmcall (\d+)")), Some(1.09));
         assert_eq!(take(r"^call (\d+)", None), None);
+    }
+
+    #[test]
+    fn what_a_program_does_besides_is_taken_off_the_value_or_what_is_below() {
+        let output = "cpuid 1000\nvmcall 3500\n";
+        let take = |pattern: &str, over: Option<&str>| {
+            let less = Some(Besides { pattern: r"^cpuid (\d+)".into(), times: 2 });
+            let over = over.map(str::to_owned);
+            Take::Line(Line { pattern: pattern.into(), over, less }).find(output)
+        };
+        assert_eq!(take(r"^vmcall (\d+)", None), Some(1500.0));
+        let ratio = take(r"^cpuid (\d+)", Some(r"^vmcall (\d+)"));
+        assert_eq!(ratio, Some(1000.0 / 1500.0));
+        let absent = Line {
+            pattern: r"^vmcall (\d+)".into(),
+            over: None,
+            less: Some(Besides { pattern: r"^rdmsr (\d+)".into(), times: 1 }),
+        };
+        assert_eq!(Take::Line(absent).find(output), None);
     }
 }
