@@ -25,7 +25,8 @@ pub struct Entry {
     pub section: &'static str,
     /// Such as `entry`.
     pub name: &'static str,
-    /// In the unit of its section: core cycles for `instruction`, `world_switch` and `mitigation`, else nanoseconds.
+    /// In the unit of its section: core cycles for `instruction`, `world_switch` and `mitigation`,
+    /// else nanoseconds.
     pub range: Range,
     /// What it rests on.
     pub basis: Basis,

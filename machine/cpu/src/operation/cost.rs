@@ -37,9 +37,9 @@ pub enum Cost {
     Serializing,
     /// RDTSC and RDTSCP.
     TimeStamp,
-    /// A near return whose address the instruction before it has put there, by a store to the stack's
-    /// top or by dropping another: the return predictor has what the last CALL left, so it is wrong.
-    /// Retpolines and SRSO's safe return are made of these.
+    /// A near return whose address the instruction before it has put there, by a store to the
+    /// stack's top or by dropping another: the return predictor has what the last CALL left, and is
+    /// wrong. Retpolines and SRSO's safe return are made of these.
     MispredictedReturn,
     /// IN and OUT: a round trip to a device on a slow bus.
     Port,
