@@ -1,10 +1,10 @@
 //! Cost profiles: what things take on a CPU model. Semantics hold none of these numbers.
 //!
 //! A profile is a data file in `machine/board/costs`; every figure has a source and says what it
-//! rests on. Instruction classes, world switches and mitigations, which the core does by itself, are
+//! rests on. Instruction classes, world switches and mitigations, which a core does by itself, are
 //! in core cycles; everything else is in nanoseconds, which carry over between parts of different
-//! clocks. A profile may inherit figures by naming another; then
-//! it says so, and its [`Provenance`] counts them apart.
+//! clocks. A profile may inherit figures by naming another; then it says so, and its
+//! [`Provenance`] counts them apart.
 
 mod draw;
 mod file;
