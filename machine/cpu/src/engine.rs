@@ -12,6 +12,7 @@ mod coverage;
 mod dispatch;
 mod ending;
 pub mod native;
+mod prediction;
 mod room;
 mod runs;
 mod step;

@@ -5,7 +5,7 @@ use crate::execute::{self, flat, fused};
 use crate::guest;
 use crate::operation::decode::{CodeSize, Cost, Decoded, is_memory};
 use crate::operation::{Kind, Op};
-use iced_x86::{Code, Instruction, Register};
+use iced_x86::Instruction;
 
 /// An instruction as it goes into a block.
 pub(crate) struct Ready {
@@ -15,36 +15,6 @@ pub(crate) struct Ready {
     pub cost: Cost,
     /// What it can be in a pair that is executed as one operation.
     pub role: Option<fused::Role>,
-    /// What it does to the address that a return takes.
-    pub address: ReturnAddress,
-}
-
-/// What an instruction does to the address that a near return takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReturnAddress {
-    Leaves,
-    /// Another one is at the stack's top than the last CALL left there.
-    Replaces,
-    Takes,
-}
-
-impl ReturnAddress {
-    /// The two forms that kernels' thunks have: MOV [RSP], register and LEA RSP, [RSP+8].
-    fn of(i: &Instruction) -> Self {
-        let is_at_top = i.memory_base() == Register::RSP && i.memory_index() == Register::None;
-        match i.code() {
-            Code::Mov_rm64_r64 if is_at_top && i.memory_displacement64() == 0 => Self::Replaces,
-            Code::Lea_r64_m
-                if is_at_top
-                    && i.op0_register() == Register::RSP
-                    && i.memory_displacement64() == 8 =>
-            {
-                Self::Replaces
-            }
-            Code::Retnq => Self::Takes,
-            _ => Self::Leaves,
-        }
-    }
 }
 
 /// Finds the handler of what was decoded.
@@ -78,7 +48,6 @@ fn accepted(instruction: &Instruction, op: Op, binding: Binding, size: CodeSize)
         boundary: binding.boundary,
         cost,
         role: fused::role(instruction, &op, size),
-        address: ReturnAddress::of(instruction),
     }
 }
 
@@ -93,6 +62,5 @@ fn refused(op: Op, is_too_long: bool) -> Ready {
         boundary: Boundary::Ends,
         cost: Cost::System,
         role: None,
-        address: ReturnAddress::Leaves,
     }
 }

@@ -10,8 +10,9 @@
 //! Where a block was left, it remembers which block came next. That is a guess which its key and
 //! generation prove or refute, so nothing has to be unlinked when code changes.
 
-use super::bind::{Ready, ReturnAddress, bind};
+use super::bind::{Ready, bind};
 use super::coverage::{Coverage, Covered};
+use super::prediction;
 use super::runs::{Classes, Runs};
 use crate::execute::binding::{Bound, Boundary};
 use crate::execute::fused::{self, Role};
@@ -424,7 +425,8 @@ impl Blocks {
         let mut block = Block { flags: Block::PLAIN, ..NO_BLOCK };
         let mut second_page = None;
         let (mut conditions, mut before) = (0, None);
-        let mut address = ReturnAddress::Leaves;
+        // The first byte that it rests on.
+        let mut begins = offset;
         while self.ops.len() - first < BLOCK_INSTRUCTIONS && at < end {
             let here = &memory.ram[at as usize..end as usize];
             let done = (at - offset) as u16;
@@ -439,10 +441,14 @@ impl Blocks {
                 }
             };
             let mut ready = bind(decoded, size);
-            if (address, ready.address) == (ReturnAddress::Replaces, ReturnAddress::Takes) {
+            let in_front = (at & !0xFFF).max(at.saturating_sub(prediction::REACH));
+            if prediction::is_return(ready.kind) {
+                begins = begins.min(in_front);
+            }
+            if prediction::is_mispredicted(ready.kind, &memory.ram[in_front as usize..at as usize])
+            {
                 ready.cost = Cost::MispredictedReturn;
             }
-            address = ready.address;
             if ready.boundary == Boundary::Alone && at != offset {
                 break;
             }
@@ -462,8 +468,8 @@ impl Blocks {
                 }
             }
         }
-        let in_page = at.min(end) - offset;
-        memory.watch(offset as usize, in_page as usize);
+        let in_page = at.min(end) - begins;
+        memory.watch(begins as usize, in_page as usize);
         if let Some(page) = second_page {
             memory.watch((page as usize) << 12, (at - end).max(1) as usize);
             block.second = [page, memory.generation_to_remember(page as usize)];
@@ -522,15 +528,19 @@ mod tests {
 
     #[test]
     fn a_return_to_an_address_that_was_just_put_there_is_mispredicted() {
-        let cost = |bytes: &[u8]| {
+        let cost_from = |start: u64, bytes: &[u8]| {
             let mut memory = GuestMemory::new(1 << 20);
             memory.ram[..bytes.len()].copy_from_slice(bytes);
             let mut costs = [1; Cost::COUNT];
             costs[Cost::MispredictedReturn as usize] = 100;
             let mut cache = Blocks::new(InstructionCosts(costs), Dialect::Amd);
-            let index = cache.build(&mut memory, 0, CodeSize::Bits64, None).expect("a block");
+            let index = cache.build(&mut memory, start, CodeSize::Bits64, None).expect("a block");
             cache.block(index).cost
         };
+        let cost = |bytes: &[u8]| cost_from(0, bytes);
+        // A run that was cut goes on at the return.
+        assert_eq!(cost_from(5, &[0x48, 0x8D, 0x64, 0x24, 0x08, 0xC3]), 100);
+        assert_eq!(cost_from(4, &[0x4C, 0x89, 0x1C, 0x24, 0xC3]), 100);
         // lea rsp, [rsp+8]; ret, and mov [rsp], rax; ret
         assert_eq!(cost(&[0x48, 0x8D, 0x64, 0x24, 0x08, 0xC3]), 101);
         assert_eq!(cost(&[0x48, 0x89, 0x04, 0x24, 0xC3]), 101);
