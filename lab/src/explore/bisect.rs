@@ -151,7 +151,7 @@ impl Bisection {
         let mut text = format!("{}\n\n{}\n", self.answer(), self.grid().to_text_within(columns));
         let (title, way) = (self.rule.title(), self.way.name());
         let what = match self.rule {
-            Rule::Console => format!("{title} in the same words ({})", self.cause),
+            Rule::Console | Rule::Ended => format!("{title} in the same words ({})", self.cause),
             _ => format!("{title}, the vector {way} ({})", self.cause),
         };
         let compared = format!(

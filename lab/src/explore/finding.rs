@@ -111,7 +111,7 @@ impl Finding {
 /// a number for what the kernel said.
 pub(super) fn cause((rule, way, text): &Key) -> String {
     match rule {
-        Rule::Console => {
+        Rule::Console | Rule::Ended => {
             let mixed = text.bytes().fold(0xCBF2_9CE4_8422_2325u64, |hash, byte| {
                 (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
             });

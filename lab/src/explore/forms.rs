@@ -38,9 +38,10 @@ impl Report {
         let share = 1.0 / Rule::ALL.len() as f64;
         let tested = Rule::ALL.map(|rule| {
             let own: Vec<&Found> = self.of(rule).collect();
+            let end = self.end.as_ref().filter(|_| rule == Rule::Ended).map(|end| &end.text);
             Tested {
                 name: format!("{} ({})", rule.name(), self.release),
-                failure: own.first().map(|found| found.story.join("; ")),
+                failure: own.first().map(|found| found.story.join("; ")).or(end.cloned()),
                 skipped: None,
                 seconds: self.spent.mul_f64(share).as_secs_f64(),
                 output: own.iter().map(|found| told(found, folder)).collect(),
@@ -58,6 +59,15 @@ impl Report {
                 "defaultConfiguration": { "level": "error" },
             })
         });
+        let end = self.end.iter().map(|end| {
+            json!({
+                "ruleId": Rule::Ended.name(),
+                "ruleIndex": Rule::Ended as usize,
+                "level": "error",
+                "message": { "text": format!("{}: the guest ended: {}", self.release, end.text) },
+                "partialFingerprints": { "cause/v1": "the-end" },
+            })
+        });
         let results = self.findings.iter().map(|found| {
             json!({
                 "ruleId": found.rule.name(),
@@ -71,7 +81,12 @@ impl Report {
                 }}],
             })
         });
-        report::sarif::log("avicenna lab explore", rules.to_vec(), results.collect(), Vec::new())
+        report::sarif::log(
+            "avicenna lab explore",
+            rules.to_vec(),
+            results.chain(end).collect(),
+            Vec::new(),
+        )
     }
 
     fn of(&self, rule: Rule) -> impl Iterator<Item = &Found> {
@@ -84,9 +99,13 @@ impl Report {
             count => format!("{count} findings"),
         };
         let windows: u64 = self.rows.iter().map(|row| row.windows).sum();
-        let mut text = format!(
-            "{}: {findings} in {windows} windows; {:.0} CPU s in all",
-            self.release,
+        let mut text = self.release.clone();
+        if let Some(end) = &self.end {
+            let whose = if end.is_fault { "" } else { ", which is no finding" };
+            text += &format!(": THE GUEST ENDED ({}){whose}", end.text);
+        }
+        text += &format!(
+            ": {findings} in {windows} windows; {:.0} CPU s in all",
             self.spent.as_secs_f64()
         );
         let mut seen = Changes::default();
@@ -163,6 +182,7 @@ fn told(found: &Found, folder: &Path) -> String {
 mod tests {
     use super::*;
     use crate::explore::choice::Strategy;
+    use crate::explore::oracle::End;
     use crate::explore::tally::Tally;
     use std::time::Duration;
 
@@ -181,6 +201,7 @@ mod tests {
             tallies: Vec::new(),
             tally: Tally::default(),
             changes: false,
+            end: None,
             windows: Vec::new(),
             findings,
         }
@@ -203,7 +224,7 @@ mod tests {
     fn the_rule_that_was_broken_is_the_test_that_fails_and_no_other() {
         for (findings, failures) in [(Vec::new(), 0), (vec![found()], 1)] {
             let xml = report(findings).to_junit(Path::new("found"));
-            let counts = format!("tests=\"4\" failures=\"{failures}\" skipped=\"0\"");
+            let counts = format!("tests=\"5\" failures=\"{failures}\" skipped=\"0\"");
             assert!(xml.contains(&counts), "{xml}");
             let failing = xml.split("<testcase").filter(|case| case.contains("<failure"));
             let names: Vec<_> = failing.filter_map(|case| case.split('"').nth(3)).collect();
@@ -238,6 +259,21 @@ mod tests {
         row.changes.moves = 1;
         let seen = Report { rows: vec![row], ..asked };
         assert!(!seen.to_text(100).contains(told));
+    }
+
+    #[test]
+    fn a_guest_that_ended_is_told_first_and_in_every_form() {
+        let end = End { text: "KVM: internal error 1".into(), is_fault: true };
+        let ended = Report { end: Some(end), ..report(Vec::new()) };
+        let first = ended.to_text(100).lines().next().unwrap_or_default().to_owned();
+        assert!(first.contains("THE GUEST ENDED (KVM: internal error 1): 0 findings"), "{first}");
+        assert!(ended.to_junit(Path::new("found")).contains("failures=\"1\""));
+        let log = ended.to_sarif(Path::new("found"));
+        let result = &log["runs"][0]["results"][0];
+        let index = result["ruleIndex"].as_u64().unwrap() as usize;
+        assert_eq!(log["runs"][0]["tool"]["driver"]["rules"][index]["id"], result["ruleId"]);
+        let json = ended.to_json().expect("plain JSON");
+        assert!(json.contains("\"is_fault\": true"), "{json}");
     }
 
     #[test]

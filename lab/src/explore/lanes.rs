@@ -52,7 +52,7 @@ fn state(alarm: &Alarm) -> &'static str {
     match alarm.rule {
         Rule::Asleep | Rule::SaidToRun => "asleep",
         Rule::NotTaken => "not taken",
-        Rule::Console => "there",
+        Rule::Console | Rule::Ended => "there",
     }
 }
 

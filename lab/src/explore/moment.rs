@@ -7,7 +7,7 @@ use super::guide::Guide;
 use super::lanes;
 use super::meter;
 use super::minimise::minimise;
-use super::oracle::{Alarm, Changes, Key};
+use super::oracle::{Alarm, Changes, End, Key};
 use super::search::Search;
 use super::stage::Stage;
 use super::story;
@@ -49,6 +49,8 @@ pub(super) struct Moment {
     pub windows: Vec<Window>,
     /// Causes that no earlier window was known to show.
     pub findings: Vec<Finding>,
+    /// How the guest had ended by then; there are no windows then.
+    pub end: Option<End>,
 }
 
 impl Moment {
@@ -95,13 +97,18 @@ impl Work<'_> {
     /// Brings a stage to a moment of the run that it came from, and runs its windows.
     pub fn moment(&self, stage: &mut Stage, first: Picoseconds, number: u64) -> Moment {
         let begins = Picoseconds(first.0.saturating_add(number.saturating_mul(STRIDE.0)));
-        let mut moment = Moment { number, windows: Vec::new(), findings: Vec::new() };
-        while stage.now() < begins {
+        let mut moment = Moment { number, windows: Vec::new(), findings: Vec::new(), end: None };
+        moment.end = stage.end();
+        while moment.end.is_none() && stage.now() < begins {
             if (self.is_over)() {
                 return moment;
             }
             let step = stage.now().saturating_add(STRIDE).min(begins);
             stage.advance_to(step);
+            moment.end = stage.end();
+        }
+        if moment.end.is_some() {
+            return moment;
         }
         let mut guide = Guide::default();
         let shares = shares(self.alone);

@@ -1,10 +1,14 @@
 //! What is wrong, judged by what the silicon shows: no annotation of the guest or the hypervisor.
 
 mod changes;
+mod end;
 mod page;
+mod rule;
 mod vcpu;
 
 pub use changes::Changes;
+pub use end::End;
+pub use rule::{Rule, Way};
 pub use vcpu::{Place, Vcpu};
 pub(super) use vcpu::{svm_halts, vmx_halts};
 
@@ -17,88 +21,6 @@ use trace::{Event, Record, VirtualCpu};
 /// Virtual time between two looks at the machine. It decides when an alarm is raised, not what is
 /// one.
 pub const LOOK: Picoseconds = Picoseconds::from_nanoseconds(100_000);
-
-/// Which rule was broken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Rule {
-    /// A vCPU that halted has an interrupt that it would take, and nobody wakes it: its processor
-    /// is idle.
-    Asleep,
-    /// A guest runs on and does not take an interrupt that its virtual APIC has for it.
-    NotTaken,
-    /// A vCPU that is asleep is said to run: who interrupts it rings a doorbell that nobody hears.
-    SaidToRun,
-    /// The host's kernel complains.
-    Console,
-}
-
-impl Rule {
-    /// In the order of their values.
-    pub const ALL: [Self; 4] = [Self::Asleep, Self::NotTaken, Self::SaidToRun, Self::Console];
-
-    /// For names.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Asleep => "asleep",
-            Self::NotTaken => "not-taken",
-            Self::SaidToRun => "said-to-run",
-            Self::Console => "console",
-        }
-    }
-
-    /// For readers.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Asleep => "a vCPU sleeps although an interrupt waits for it",
-            Self::NotTaken => "a vCPU runs and does not take an interrupt that waits for it",
-            Self::SaidToRun => "a vCPU that sleeps is said to run",
-            Self::Console => "the kernel complains",
-        }
-    }
-}
-
-/// How a vector came to where a vCPU finds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Way {
-    /// By software: nobody posted it.
-    Software,
-    /// By an IPI of a guest to an APIC ID, which the processor delivers.
-    Physical,
-    /// The same to a logical destination.
-    Logical,
-    /// The same with a shorthand.
-    Shorthand,
-    /// By an IOMMU.
-    Device,
-}
-
-impl Way {
-    /// For names.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Software => "software",
-            Self::Physical => "physical",
-            Self::Logical => "logical",
-            Self::Shorthand => "shorthand",
-            Self::Device => "device",
-        }
-    }
-
-    /// For readers.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Software => "set by software",
-            Self::Physical => "sent by an IPI to an APIC ID",
-            Self::Logical => "sent by an IPI to a logical destination",
-            Self::Shorthand => "sent by an IPI with a shorthand",
-            Self::Device => "posted by the IOMMU",
-        }
-    }
-}
 
 /// A rule that was broken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,6 +43,23 @@ pub struct Alarm {
     pub way: Way,
     /// What the kernel said.
     pub text: String,
+}
+
+impl Alarm {
+    /// One that is about words.
+    fn said(rule: Rule, at: Picoseconds, text: &str) -> Self {
+        Self {
+            rule,
+            at,
+            since: at,
+            vcpu: 0,
+            cpu: 0,
+            vector: 0,
+            place: 0,
+            way: Way::Software,
+            text: text.to_owned(),
+        }
+    }
 }
 
 /// What two alarms share that have one cause, as far as can be told.
@@ -149,6 +88,8 @@ pub struct Oracle {
     ways: BTreeMap<u64, Way>,
     /// The last line of the console, as far as it has been printed.
     line: Vec<u8>,
+    /// What the host's agent says, and whether anybody runs.
+    ear: end::Ear,
     alarms: Vec<Alarm>,
     changes: Changes,
     /// All that was observed, if the caller asks for it.
@@ -194,6 +135,7 @@ impl Oracle {
         let cpu = record.cpu.0;
         match record.event {
             Event::Entry { vcpu, .. } => {
+                self.ear.enter();
                 let is_moved = self.vcpu(vcpu, cpu).enter(cpu);
                 self.changes.moves += u64::from(is_moved);
             }
@@ -228,19 +170,26 @@ impl Oracle {
             }
             let line = String::from_utf8_lossy(&std::mem::take(&mut self.line)).into_owned();
             if COMPLAINTS.iter().any(|words| line.contains(words)) {
-                self.raise(Alarm {
-                    rule: Rule::Console,
-                    at,
-                    since: at,
-                    vcpu: 0,
-                    cpu: 0,
-                    vector: 0,
-                    place: 0,
-                    way: Way::Software,
-                    text: line.trim().to_owned(),
-                });
+                self.raise(Alarm::said(Rule::Console, at, line.trim()));
             }
         }
+    }
+
+    /// Takes in what the host's agent says, who knows how the guest ended.
+    pub fn hear(&mut self, at: Picoseconds, bytes: &[u8]) {
+        if let Some(end) = self.ear.hear(bytes).filter(|end| end.is_fault) {
+            self.raise(Alarm::said(Rule::Ended, at, &end.text));
+        }
+    }
+
+    /// How the guest ended, if it did.
+    pub fn end(&self) -> Option<&End> {
+        self.ear.end()
+    }
+
+    /// Whether no vCPU has been in its guest for so long that none ever will.
+    pub fn is_deserted(&self, now: Picoseconds) -> bool {
+        self.ear.is_deserted(now)
     }
 
     /// Looks at the machine, which stands between two events.
@@ -268,6 +217,8 @@ impl Oracle {
                 (key, vcpu)
             })
             .collect();
+        let is_inside = self.vcpus.values().any(|vcpu| vcpu.place() == Place::InGuest);
+        self.ear.look(now, is_inside);
     }
 
     fn raise(&mut self, alarm: Alarm) {

@@ -3,7 +3,7 @@
 use super::choice::Strategy;
 use super::finding::{Finding, cause, hash};
 use super::moment::{Moment, Window};
-use super::oracle::{Changes, Rule};
+use super::oracle::{Changes, End, Rule};
 use super::search::Search;
 use super::stage::Stage;
 use super::tally::{Coverage, Tally};
@@ -50,6 +50,9 @@ pub struct Report {
     /// Whether the host was to change things.
     #[serde(skip)]
     pub(super) changes: bool,
+    /// How the guest ended: no window follows, whatever was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end: Option<End>,
     /// Each window, in the order of their numbers.
     pub windows: Vec<WindowRow>,
     /// Each cause once, by name.
@@ -164,6 +167,7 @@ impl Report {
             tallies: vec![Tally::default(); Strategy::ALL.len()],
             tally: Tally::default(),
             changes: !search.mix.changes.is_none(),
+            end: None,
             windows: Vec::new(),
             findings: Vec::new(),
         }
@@ -171,6 +175,9 @@ impl Report {
 
     /// Takes in what came of a moment, behind all that stand before it.
     pub(super) fn take(&mut self, moment: &Moment) {
+        if self.end.is_none() {
+            self.end.clone_from(&moment.end);
+        }
         for window in &moment.windows {
             self.rows[window.strategy as usize].take(window);
             self.tallies[window.strategy as usize].take(&window.pairs);

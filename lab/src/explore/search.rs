@@ -152,7 +152,10 @@ impl Shared<'_> {
             if self.search.windows.is_some_and(|windows| begins >= windows) {
                 break;
             }
-            if sender.send(work.moment(&mut stage, first, number)).is_err() {
+            let moment = work.moment(&mut stage, first, number);
+            // Nobody runs at any moment that follows.
+            let is_last = moment.end.is_some();
+            if sender.send(moment).is_err() || is_last {
                 break;
             }
         }

@@ -6,6 +6,7 @@ use super::moment::{Sought, Work};
 use super::search::Search;
 use super::stage::Stage;
 use crate::watch::Watch;
+use anyhow::bail;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -33,6 +34,9 @@ pub(super) fn sight(
     for number in 0.. {
         watch.tick()?;
         let moment = work.moment(stage, first, number);
+        if let Some(end) = &moment.end {
+            bail!("the guest ended after {} windows: {}", sight.windows, end.text);
+        }
         sight.windows += moment.windows.len() as u64;
         watch.line(&format!("{} windows", sight.windows));
         if moment.shows(sought) {

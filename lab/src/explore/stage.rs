@@ -1,6 +1,6 @@
 //! Where windows begin: a booted host on which the mix of interrupts runs.
 
-use super::oracle::{Alarm, Oracle};
+use super::oracle::{Alarm, End, Oracle};
 use super::window::{self, Seen};
 use crate::ground::{Begin, Ground, symbols};
 use crate::host::initramfs::Initramfs;
@@ -18,6 +18,10 @@ use trace::symbol::Symbols;
 
 /// What the guest prints when all its processors take part.
 const BEGINS: &str = "\"record\":\"mix\"";
+
+/// What is waited for the agent's word at a time, and how often.
+const SLICE: Picoseconds = Picoseconds::from_milliseconds(10);
+const LAST_WORDS: u32 = 100;
 
 /// What runs in the guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -181,6 +185,22 @@ impl Stage {
     pub fn advance_to(&mut self, moment: Picoseconds) {
         let left = moment.0.saturating_sub(self.now().0);
         self.advance(Picoseconds(left));
+    }
+
+    /// How the guest ended, if it did in the plain run. Who has been silent for long is given time
+    /// to be told of.
+    pub fn end(&mut self) -> Option<End> {
+        if self.oracle.end().is_none() && !self.oracle.is_deserted(self.now()) {
+            return None;
+        }
+        for _ in 0..LAST_WORDS {
+            if self.oracle.end().is_some() {
+                break;
+            }
+            self.advance(SLICE);
+        }
+        let silent = || End { text: "no vCPU enters its guest any more".into(), is_fault: true };
+        Some(self.oracle.end().cloned().unwrap_or_else(silent))
     }
 
     /// Runs a window from here, and goes back.

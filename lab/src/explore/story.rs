@@ -31,7 +31,7 @@ fn what(alarm: &Alarm) -> String {
     let Alarm { rule, vcpu, cpu, vector, way, text, .. } = alarm;
     let (title, since) = (rule.title(), since(alarm));
     match rule {
-        Rule::Console => format!("{title}: {text}"),
+        Rule::Console | Rule::Ended => format!("{title}: {text}"),
         Rule::SaidToRun => {
             format!("{title}: the one of {vcpu:#x}, for {since} on CPU {cpu}, which is idle")
         }

@@ -2,7 +2,7 @@
 //! are drawn from the seed. What one configuration hides another may show.
 //! [Groce, Zhang, Eide, Chen, Regehr: "Swarm Testing"]
 
-use super::oracle::Changes as Seen;
+use super::oracle::{Changes as Seen, End};
 use super::report::{Found, Report};
 use super::stage::Mix;
 use crate::workload::mix::{Changes, Flip};
@@ -78,6 +78,9 @@ pub struct Batch {
     pub alarms: BTreeMap<String, u64>,
     /// What they took of this machine's processors, without the boot.
     pub cpu_seconds: f64,
+    /// How the guest ended: no window follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end: Option<End>,
     /// Each cause once.
     pub findings: Vec<Found>,
 }
@@ -99,6 +102,7 @@ impl Batch {
             changes,
             alarms,
             cpu_seconds: report.spent.as_secs_f64(),
+            end: report.end,
             findings: report.findings,
         }
     }
@@ -121,7 +125,14 @@ impl Swarm {
 
     /// Whether any batch has a finding.
     pub fn is_found(&self) -> bool {
-        self.batches.iter().any(|batch| !batch.findings.is_empty())
+        self.batches.iter().any(|batch| {
+            !batch.findings.is_empty() || batch.end.as_ref().is_some_and(|end| end.is_fault)
+        })
+    }
+
+    /// Whether a guest ended and that is nobody's fault whom a finding could name.
+    pub fn is_broken(&self) -> bool {
+        self.batches.iter().any(|batch| batch.end.is_some())
     }
 
     /// For programs.
@@ -133,10 +144,14 @@ impl Swarm {
     pub fn to_text(&self, columns: usize) -> String {
         let windows: u64 = self.batches.iter().map(|batch| batch.windows).sum();
         let (release, count) = (&self.release, self.batches.len());
+        let ended = self.batches.iter().filter(|batch| batch.end.is_some()).count();
         let alarmed = self.batches.iter().filter(|batch| !batch.alarms.is_empty()).count();
-        let mut text = format!(
-            "{release}: {count} batches, {windows} windows; alarms in {alarmed} batches\n\n"
-        );
+        let mut text =
+            format!("{release}: {count} batches, {windows} windows; alarms in {alarmed} batches");
+        if ended > 0 {
+            text += &format!("; THE GUEST ENDED in {ended} batches");
+        }
+        text += "\n\n";
         let grid = self.grid().without_empty_columns();
         text += &format!("{}\n", grid.to_text_within(columns));
         text += &folded(
@@ -170,6 +185,8 @@ impl Swarm {
             };
             let yes = |is_so: bool| Value::text(if is_so { "yes" } else { "no" });
             let alarms = batch.alarms.iter().map(|(cause, count)| format!("{cause}: {count}"));
+            let end = batch.end.iter().map(|end| format!("THE GUEST ENDED ({})", end.text));
+            let alarms = end.chain(alarms);
             grid.rows.push(vec![
                 Value::Count(batch.batch),
                 Value::text(apic.clone()),
@@ -229,6 +246,7 @@ mod tests {
             changes: Seen::default(),
             alarms: BTreeMap::from([("asleep-logical".into(), 2)]),
             cpu_seconds: 0.5,
+            end: None,
             findings: Vec::new(),
         };
         let swarm = Swarm::new("6.12".into(), 1, vec![batch]);

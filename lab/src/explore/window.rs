@@ -2,6 +2,7 @@
 //! beyond, where nobody is held up and what was broken stays broken.
 
 use super::oracle::{Alarm, Changes, Key, LOOK, Oracle};
+use crate::protocol::PORT;
 use arch::time::Picoseconds;
 use board::perturb::{Decision, Hold, Source};
 use board::{Limits, Machine};
@@ -62,6 +63,9 @@ pub fn run_on(machine: &mut Machine, oracle: &mut Oracle, time: Picoseconds) -> 
         let host: Vec<u8> =
             console.iter().filter(|(port, _)| *port == 0).map(|(_, byte)| *byte).collect();
         oracle.listen(machine.state.now, &host);
+        if let Some(channel) = machine.channel(PORT) {
+            oracle.hear(machine.state.now, &machine.take_channel(channel));
+        }
         oracle.look(machine);
         alarms.extend(oracle.take());
         if outcome.is_some() {

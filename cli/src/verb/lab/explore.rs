@@ -120,7 +120,12 @@ fn keep(finding: &Finding, name: &str, folder: &Path) -> anyhow::Result<()> {
 }
 
 fn status(report: &Report) -> ExitCode {
-    if report.findings.is_empty() { Status::Clean.into() } else { Status::Findings.into() }
+    let is_found = !report.findings.is_empty();
+    match &report.end {
+        Some(end) if !end.is_fault && !is_found => Status::CannotTell.into(),
+        None if !is_found => Status::Clean.into(),
+        _ => Status::Findings.into(),
+    }
 }
 
 /// Does something with a finding at its moment.

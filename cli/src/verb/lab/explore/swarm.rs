@@ -24,7 +24,12 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         Format::Json => terminal::program(swarm.to_json()?.as_bytes()),
         _ => terminal::print(&swarm.to_text(terminal::columns())),
     };
-    Ok(if swarm.is_found() { Status::Findings } else { Status::Clean }.into())
+    let status = match (swarm.is_found(), swarm.is_broken()) {
+        (true, _) => Status::Findings,
+        (false, true) => Status::CannotTell,
+        (false, false) => Status::Clean,
+    };
+    Ok(status.into())
 }
 
 fn all(options: &Options, watch: &mut Watch<'_>) -> anyhow::Result<Swarm> {

@@ -1,0 +1,142 @@
+//! Whether the guest goes on: a search of windows in which nobody runs would find nothing, and look
+//! like one of a kernel without faults.
+
+use crate::protocol::FromAgent;
+use arch::time::Picoseconds;
+use bench::Outcome;
+use serde::Serialize;
+
+/// The guest of the mix is never silent for a tenth of this.
+const SILENCE: Picoseconds = Picoseconds::from_nanoseconds(20_000_000);
+/// Bytes of a message at most; the agent of a host that fails may say anything.
+const MOST_BYTES: usize = 1 << 20;
+
+/// How the guest ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct End {
+    /// In words.
+    pub text: String,
+    /// Whether that is the hypervisor's fault, and not that of who runs the guest.
+    pub is_fault: bool,
+}
+
+/// Who listens.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ear {
+    message: Vec<u8>,
+    /// Whether a vCPU entered its guest since the last look.
+    is_entered: bool,
+    /// Since when no vCPU has been in its guest.
+    silent: Option<Picoseconds>,
+    end: Option<End>,
+}
+
+impl Ear {
+    pub fn enter(&mut self) {
+        self.is_entered = true;
+    }
+
+    pub fn look(&mut self, now: Picoseconds, is_inside: bool) {
+        if std::mem::take(&mut self.is_entered) || is_inside {
+            self.silent = Some(now);
+        }
+        self.silent.get_or_insert(now);
+    }
+
+    pub fn is_deserted(&self, now: Picoseconds) -> bool {
+        self.silent.is_some_and(|since| now.0.saturating_sub(since.0) >= SILENCE.0)
+    }
+
+    pub fn end(&self) -> Option<&End> {
+        self.end.as_ref()
+    }
+
+    /// Takes in what the agent says; how the guest ended, when that is said.
+    pub fn hear(&mut self, bytes: &[u8]) -> Option<End> {
+        let mut heard = None;
+        for byte in bytes {
+            if *byte != b'\n' {
+                if self.message.len() < MOST_BYTES {
+                    self.message.push(*byte);
+                }
+                continue;
+            }
+            let message = std::mem::take(&mut self.message);
+            let end = serde_json::from_slice(&message).ok().and_then(|said| self::end(&said));
+            if self.end.is_none() && end.is_some() {
+                (self.end, heard) = (end.clone(), end);
+            }
+        }
+        heard
+    }
+}
+
+/// What a message says of the guest's end.
+fn end(message: &FromAgent) -> Option<End> {
+    let (text, is_fault) = match message {
+        FromAgent::Finished(result) => match &result.outcome {
+            Outcome::Failed(text) => (text.clone(), true),
+            Outcome::TripleFault => ("it shut down after a triple fault".to_owned(), true),
+            Outcome::DebugExit(value) => (format!("it gave up with {value}"), true),
+            Outcome::PowerOff => ("it switched itself off".to_owned(), true),
+            Outcome::Reset => ("it asked for a reset".to_owned(), true),
+            Outcome::TimeLimit => ("its time was over".to_owned(), false),
+            Outcome::Stopped => ("it was stopped".to_owned(), false),
+        },
+        FromAgent::Failed(why) => (why.clone(), false),
+        _ => return None,
+    };
+    Some(End { text, is_fault })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MESSAGE: &str = r#"{"finished":{"outcome":OUTCOME,"seconds":1.0,"console":[],"times":[],
+        "process_exits":{},"tracepoints":null,"parameters":[],"messages":[]}}"#;
+
+    fn heard(outcome: &str) -> Option<End> {
+        let message = MESSAGE.replace("OUTCOME", outcome).replace('\n', "") + "\n";
+        let (first, rest) = message.as_bytes().split_at(20);
+        let mut ear = Ear::default();
+        assert_eq!(ear.hear(first), None, "half of a message");
+        let heard = ear.hear(rest);
+        assert_eq!(ear.end(), heard.as_ref());
+        heard
+    }
+
+    #[test]
+    fn an_end_is_the_hypervisors_fault_unless_who_runs_the_guest_wanted_it() {
+        let fault = |outcome| heard(outcome).expect("an end").is_fault;
+        assert!(fault(r#"{"failed":"KVM: internal error 1"}"#));
+        assert!(fault(r#""triple-fault""#) && fault(r#"{"debug-exit":3}"#));
+        assert!(!fault(r#""stopped""#) && !fault(r#""time-limit""#));
+        let mut ear = Ear::default();
+        let why = ear.hear(b"{\"failed\":\"no processor is free\"}\n").expect("an end");
+        assert_eq!((why.text.as_str(), why.is_fault), ("no processor is free", false));
+        assert_eq!(ear.hear(b"nonsense\n{\"progress\":\"a line\"}\n\"standby\"\n"), None);
+        assert_eq!(ear.end(), Some(&why), "the first counts");
+    }
+
+    #[test]
+    fn a_guest_is_deserted_when_nobody_has_been_in_it_for_long() {
+        let (millisecond, mut ear) = (1_000_000_000, Ear::default());
+        let mut after = |time: u64, enters, is_inside| {
+            if enters {
+                ear.enter();
+            }
+            let now = Picoseconds(time * millisecond);
+            ear.look(now, is_inside);
+            ear.is_deserted(now)
+        };
+        assert!(!after(100, false, false), "the first look");
+        assert!(!after(119, false, false));
+        assert!(after(120, false, false));
+        assert!(!after(121, true, false), "who entered and left again counts");
+        assert!(!after(150, false, true), "who has not left since");
+        assert!(!after(169, false, false));
+        assert!(after(171, false, false));
+    }
+}

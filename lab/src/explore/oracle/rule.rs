@@ -1,0 +1,90 @@
+//! What can be wrong, and how a vector came to where it waits.
+
+use serde::{Deserialize, Serialize};
+
+/// Which rule was broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Rule {
+    /// A vCPU that halted has an interrupt that it would take, and nobody wakes it: its processor
+    /// is idle.
+    Asleep,
+    /// A guest runs on and does not take an interrupt that its virtual APIC has for it.
+    NotTaken,
+    /// A vCPU that is asleep is said to run: who interrupts it rings a doorbell that nobody hears.
+    SaidToRun,
+    /// The host's kernel complains.
+    Console,
+    /// The guest ends, which it never does by itself.
+    Ended,
+}
+
+impl Rule {
+    /// In the order of their values.
+    pub const ALL: [Self; 5] =
+        [Self::Asleep, Self::NotTaken, Self::SaidToRun, Self::Console, Self::Ended];
+
+    /// For names.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Asleep => "asleep",
+            Self::NotTaken => "not-taken",
+            Self::SaidToRun => "said-to-run",
+            Self::Console => "console",
+            Self::Ended => "ended",
+        }
+    }
+
+    /// For readers.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Asleep => "a vCPU sleeps although an interrupt waits for it",
+            Self::NotTaken => "a vCPU runs and does not take an interrupt that waits for it",
+            Self::SaidToRun => "a vCPU that sleeps is said to run",
+            Self::Console => "the kernel complains",
+            Self::Ended => "the guest ends",
+        }
+    }
+}
+
+/// How a vector came to where a vCPU finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// By software: nobody posted it.
+    Software,
+    /// By an IPI of a guest to an APIC ID, which the processor delivers.
+    Physical,
+    /// The same to a logical destination.
+    Logical,
+    /// The same with a shorthand.
+    Shorthand,
+    /// By an IOMMU.
+    Device,
+}
+
+impl Way {
+    /// For names.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Software => "software",
+            Self::Physical => "physical",
+            Self::Logical => "logical",
+            Self::Shorthand => "shorthand",
+            Self::Device => "device",
+        }
+    }
+
+    /// For readers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Software => "set by software",
+            Self::Physical => "sent by an IPI to an APIC ID",
+            Self::Logical => "sent by an IPI to a logical destination",
+            Self::Shorthand => "sent by an IPI with a shorthand",
+            Self::Device => "posted by the IOMMU",
+        }
+    }
+}
