@@ -132,3 +132,22 @@ fn a_cause_is_found_where_it_is_and_sought_in_so_many_windows_where_it_is_not() 
     let without = tried("off").expect("a search that ends");
     assert_eq!((without.found, without.windows, without.strategy), (false, 200, None));
 }
+
+#[test]
+fn each_mutant_names_its_commit_and_what_is_taken_back_where_and_the_page_has_it() {
+    let text = include_str!("../../mutants.toml");
+    let mutants: toml::Table = toml::from_str(text).expect("TOML");
+    assert!(mutants.len() >= 12, "{}", mutants.len());
+    let page = include_str!("../../../docs/explore.md");
+    for (name, mutant) in &mutants {
+        let word = |key: &str| mutant.get(key).and_then(|value| value.as_str()).unwrap_or_default();
+        let commit = word("commit");
+        let is_hash = commit.len() == 40 && commit.chars().all(|letter| letter.is_ascii_hexdigit());
+        assert!(is_hash, "{name}: {commit}");
+        assert!(matches!(word("vendor"), "amd" | "intel"), "{name}");
+        for key in ["fix", "file", "function", "back"] {
+            assert!(!word(key).is_empty(), "{name} has no {key}");
+        }
+        assert!(page.contains(&format!("| {name} | `{}`", &commit[..12])), "{name} on the page");
+    }
+}
