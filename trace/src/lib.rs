@@ -7,6 +7,7 @@
 pub mod event;
 pub mod exit_reason;
 pub mod file;
+pub mod goal;
 pub mod hash;
 pub mod inhibit;
 pub mod kvm;
@@ -16,5 +17,6 @@ mod virtual_cpu;
 mod word;
 
 pub use event::{Event, Record};
+pub use goal::EventGoal;
 pub use hash::TraceHash;
 pub use virtual_cpu::VirtualCpu;

@@ -2,7 +2,7 @@
 
 use crate::collected::fields;
 use crate::error::{Code, Refusal};
-use crate::request::{EventGoal, Number};
+use crate::request::{EventGoal, EventWish, Number};
 use board::Machine;
 use cpu::Activity;
 use serde_json::Value;
@@ -15,13 +15,19 @@ const MOST_FIELDS: usize = 16;
 pub enum Goal {
     /// An event of a kind, with these fields.
     Event(EventGoal),
+    /// The same, in words.
+    Said(trace::EventGoal),
     /// A halt of the last processor that ran.
     Halted,
 }
 
 impl Goal {
-    pub fn of_event(mut goal: EventGoal) -> Result<Self, Refusal> {
+    pub fn of_event(wish: EventWish) -> Result<Self, Refusal> {
         let wrong = |why| Refusal::new(Code::Request, why);
+        let mut goal = match wish {
+            EventWish::Text(text) => return text.parse().map(Self::Said).map_err(wrong),
+            EventWish::Fields(goal) => goal,
+        };
         let kinds = || Event::KINDS.iter().filter(|kind| kind.1 == goal.kind);
         if kinds().next().is_none() {
             let mut labels: Vec<&str> = Event::KINDS.iter().map(|kind| kind.1).collect();
@@ -52,8 +58,9 @@ impl Goal {
     }
 
     /// Whether a record may be what is looked for. Which processors run follows `running`.
-    pub fn is_met(&self, record: &Record, running: &mut [bool]) -> bool {
+    pub fn is_met(&mut self, record: &Record, running: &mut [bool]) -> bool {
         match self {
+            Self::Said(goal) => goal.is(record),
             Self::Event(goal) => {
                 goal.kind == record.event.label()
                     && goal.cpu.is_none_or(|cpu| cpu == record.cpu.0)

@@ -166,7 +166,7 @@ pub struct Run {
     /// Behind an access to one of these.
     pub watch: Vec<Watch>,
     /// Behind the instruction that an event comes from.
-    pub event: Option<EventGoal>,
+    pub event: Option<EventWish>,
     /// When every processor is halted.
     pub halted: bool,
 }
@@ -195,6 +195,16 @@ pub enum Access {
     Write,
     /// Both.
     Any,
+}
+
+/// An event that a run is to stop at.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum EventWish {
+    /// In the words of the monitor's `until`.
+    Text(String),
+    /// By its fields.
+    Fields(EventGoal),
 }
 
 /// An event of the trace.

@@ -49,7 +49,7 @@ impl Service<'_> {
             return Err(Refusal::new(Code::Request, text));
         }
         let stopped = match (run.event, run.halted) {
-            (Some(goal), _) => self.run_to(&Goal::of_event(goal)?, limits, host),
+            (Some(goal), _) => self.run_to(&mut Goal::of_event(goal)?, limits, host),
             (None, true) => self.run_to_halt(limits, host),
             (None, false) if has_points => {
                 let points = points(&run.breakpoints, &run.watch)?;
@@ -86,7 +86,7 @@ impl Service<'_> {
         }
     }
 
-    fn run_to(&mut self, goal: &Goal, limits: Limits, host: &mut dyn Host) -> Stopped {
+    fn run_to(&mut self, goal: &mut Goal, limits: Limits, host: &mut dyn Host) -> Stopped {
         let mut running = running(self.machine);
         let Self { marks, machine, collected, .. } = self;
         let Sought { outcome, record } = marks.run_to_record(
@@ -107,7 +107,7 @@ impl Service<'_> {
             if running(self.machine).iter().all(|runs| !runs) {
                 return Stopped::Halted;
             }
-            match self.run_to(&Goal::Halted, limits, host) {
+            match self.run_to(&mut Goal::Halted, limits, host) {
                 // A processor that waited for its startup may run by now.
                 Stopped::Event(_) => {}
                 other => return other,

@@ -143,6 +143,7 @@ fn what_is_wrong_is_refused_with_its_code_and_changes_nothing() {
             (json!({ "do": "snapshot", "file": "../x" }), "", "snapshot: \"../x\" must be"),
             (json!({ "do": "snapshot", "file": "x" }), "", "snapshot: x: there are no files"),
             (json!({ "do": "run", "event": { "kind": "x" } }), "", "request: no event \"x\""),
+            (json!({ "do": "run", "event": "out eighty" }), "", "request: port=eighty: must be"),
             (
                 json!({ "do": "run", "event": { "kind": "out", "fields": { "x": 1 } } }),
                 "",
@@ -179,7 +180,10 @@ fn a_run_to_an_event_is_the_run_that_would_have_been() {
         client.ask(json!({ "do": "restore", "mark": 0 }), &[])?;
         client.ask(json!({ "do": "events" }), &[])?;
         for value in [9, 200, 3, 250] {
-            let event = json!({ "kind": "out", "fields": { "value": value } });
+            let event = match value {
+                200 => json!("out value=0xc8"),
+                _ => json!({ "kind": "out", "fields": { "value": value } }),
+            };
             let stop = client.ask(json!({ "do": "run", "event": event }), &[])?.0;
             assert_eq!(
                 (&stop["stopped"], &stop["event"]["fields"]["value"]),

@@ -1,11 +1,13 @@
 //! What can be said to the monitor: a line, a command.
 
+use super::form;
 use crate::verb::machine::size::parse_duration;
 use arch::address::SystemPhysical;
 use arch::identity::CpuIndex;
 use arch::time::Picoseconds;
-use board::inspection::{Query, Subject};
-use trace::{Event, Record};
+use board::inspection::{Query, Sheet, Subject};
+use trace::EventGoal;
+use trace::goal::labels;
 
 /// What a line stands behind.
 pub const PROMPT: &str = "(avicenna) ";
@@ -14,8 +16,6 @@ pub const LONGEST_LINE: usize = 4096;
 /// Instructions of one `step`, and lines of one `events`.
 const MOST_STEPS: u64 = 1_000_000;
 const MOST_EVENTS: u64 = 1_000;
-/// Fields that `until` compares.
-const MOST_CONDITIONS: usize = 16;
 
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,34 +49,22 @@ pub enum Form {
     Json,
 }
 
+impl Form {
+    /// What was looked at, in this form.
+    pub fn of(self, sheets: &[Sheet]) -> String {
+        match self {
+            Self::Text => form::text(sheets),
+            Self::Json => form::json(sheets),
+        }
+    }
+}
+
 /// What `until` waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Goal {
     Time(Picoseconds),
     Instructions(u64),
     Event(EventGoal),
-}
-
-/// A record of the trace: of a kind, with these words among its fields.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EventGoal {
-    label: &'static str,
-    cpu: Option<CpuIndex>,
-    fields: Vec<String>,
-}
-
-impl EventGoal {
-    /// Whether it is this record, by what `machine trace` prints of it.
-    pub fn is(&self, record: &Record) -> bool {
-        let is_there =
-            self.label == record.event.label() && self.cpu.is_none_or(|cpu| cpu == record.cpu);
-        if !is_there || self.fields.is_empty() {
-            return is_there;
-        }
-        let text = record.to_string();
-        let has = |field: &String| text.split(' ').any(|word| word.eq_ignore_ascii_case(field));
-        self.fields.iter().all(has)
-    }
 }
 
 /// The words that begin a line: the word, what follows it, what it does.
@@ -86,7 +74,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("stop", "", "stand still"),
     ("cont", "", "go on"),
     ("step", "[N]", "execute one instruction of the processor, or N"),
-    ("until", "EVENT [cpu=N] [FIELD=VALUE]...", "go on until a record of the trace"),
+    ("until", "EVENT [cpu=N] [VALUE] [FIELD=VALUE]...", "go on until a record of the trace"),
     ("until", "time:DURATION | instructions:N", "go on until then, counted from power-on"),
     ("events", "[N]", "the last 20 records of the trace, or N"),
     ("type", "TEXT", "a line for the guest's console"),
@@ -195,37 +183,7 @@ fn parse_goal(first: &str, conditions: &[&str]) -> Result<Goal, String> {
             _ => Err(format!("{first:?} must be time:DURATION, instructions:N or an event's name")),
         };
     }
-    let kinds = || Event::KINDS.iter().filter(|kind| kind.1 == first);
-    let Some((_, label, _)) = kinds().next() else {
-        return Err(format!("no event {first:?}, must be one of {}", labels().join(", ")));
-    };
-    // Exits of both vendors have one name.
-    let names: Vec<&str> = kinds().flat_map(|kind| kind.2).copied().collect();
-    if conditions.len() > MOST_CONDITIONS {
-        return Err(format!("{} fields, must be at most {MOST_CONDITIONS}", conditions.len()));
-    }
-    let mut goal = EventGoal { label, cpu: None, fields: Vec::new() };
-    for condition in conditions {
-        match condition.split_once('=') {
-            Some(("cpu", number)) => goal.cpu = Some(CpuIndex(parse_cpu(number)?)),
-            Some((name, _)) if names.contains(&name) => goal.fields.push((*condition).to_owned()),
-            _ => {
-                return Err(format!(
-                    "{condition:?} must be cpu=N or one of {first}'s fields: {}",
-                    names.join(", ")
-                ));
-            }
-        }
-    }
-    Ok(Goal::Event(goal))
-}
-
-/// The names of all events.
-pub fn labels() -> Vec<&'static str> {
-    let mut labels: Vec<&str> = Event::KINDS.iter().map(|kind| kind.1).collect();
-    labels.sort_unstable();
-    labels.dedup();
-    labels
+    Ok(Goal::Event([&[first], conditions].concat().join(" ").parse()?))
 }
 
 /// What can be said, for readers.
@@ -305,7 +263,7 @@ mod tests {
             ("until", "must be: until EVENT"),
             ("until nothing", "no event \"nothing\", must be one of"),
             ("until vm-exit what=1", "one of vm-exit's fields: vcpu, code"),
-            ("until vm-exit what", "must be cpu=N or"),
+            ("until vm-exit what", "no exit \"what\", must be a number or one of"),
             ("until time:soon", "soon"),
             ("until port:1", "must be time:DURATION, instructions:N or"),
             ("until instructions:x", "must be a number of instructions"),
@@ -314,26 +272,5 @@ mod tests {
             assert!(said.contains(why), "{line}: {said}");
         }
         assert!(parsed(&"x".repeat(LONGEST_LINE + 1)).is_err());
-    }
-
-    #[test]
-    fn an_event_is_met_by_what_a_trace_shows_of_it() {
-        let record = Record {
-            at: Picoseconds(5),
-            cpu: CpuIndex(1),
-            event: Event::PortWrite { port: 0x80, size: 1, value: 7 },
-        };
-        let label = record.event.label();
-        for (conditions, is_met) in [
-            ("", true),
-            ("cpu=1", true),
-            ("cpu=0", false),
-            ("port=0x80 value=0x7", true),
-            ("port=0x81", false),
-        ] {
-            let command = parsed(&format!("until {label} {conditions}")).expect(conditions);
-            let Some(Command::Until(Goal::Event(goal))) = command else { panic!("{conditions}") };
-            assert_eq!(goal.is(&record), is_met, "{conditions}: {record}");
-        }
     }
 }

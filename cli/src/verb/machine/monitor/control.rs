@@ -1,7 +1,6 @@
 //! The machine under a monitor: whether it stands, what it is to run to, what happened last.
 
-use super::command::{Command, EventGoal, Form, Goal, help};
-use super::form;
+use super::command::{Command, Goal, help};
 use crate::verb::machine::ending::describe;
 use arch::identity::CpuIndex;
 use arch::time::Picoseconds;
@@ -10,7 +9,7 @@ use board::inspection::View;
 use board::{Limits, Machine, Outcome};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use trace::Record;
+use trace::{EventGoal, Record};
 
 /// Records that are kept for `events`.
 const KEPT: usize = 1_000;
@@ -76,10 +75,7 @@ impl Control {
             Command::Info { query, form } => {
                 let view = View { state: &machine.state, memory: &machine.memory };
                 let sheets = view.look(query).map_err(|absent| absent.to_string())?;
-                match form {
-                    Form::Text => form::text(&sheets),
-                    Form::Json => form::json(&sheets),
-                }
+                form.of(&sheets)
             }
             Command::Choose(cpu) => {
                 let count = machine.state.cpus.len();
@@ -201,8 +197,9 @@ impl Control {
                 let outcome = machine.run(Limits { instructions, ..limits });
                 (outcome, (machine.instructions() >= count).then(String::new))
             }
-            Some(Goal::Event(event)) => {
-                let (outcome, record) = seek(machine, &event, limits);
+            Some(Goal::Event(mut event)) => {
+                let (outcome, record) = seek(machine, &mut event, limits);
+                self.goal = Some(Goal::Event(event));
                 (outcome, record.map(|record| format!("{record}\n")))
             }
         };
@@ -222,11 +219,11 @@ fn seconds(at: Picoseconds) -> f64 {
 /// to the instruction that the event comes from.
 fn seek(
     machine: &mut Machine,
-    event: &EventGoal,
+    event: &mut EventGoal,
     limits: Limits,
 ) -> (Option<Outcome>, Option<Record>) {
     let before = records(machine).len();
-    let found = |machine: &Machine| {
+    let mut found = |machine: &Machine| {
         records(machine)[before..].iter().find(|record| event.is(record)).copied()
     };
     let until = limits.until.min(machine.state.now.saturating_add(STRETCH));

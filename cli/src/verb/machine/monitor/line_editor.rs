@@ -76,13 +76,14 @@ fn line_of(mut input: impl BufRead) -> Option<String> {
 
 #[cfg(feature = "terminal")]
 mod completion {
-    use super::super::command::{COMMANDS, labels};
+    use super::super::command::COMMANDS;
     use board::inspection::Subject;
     use rustyline::completion::{Completer, Pair};
     use rustyline::highlight::Highlighter;
     use rustyline::hint::Hinter;
     use rustyline::validate::Validator;
     use rustyline::{Context, Helper};
+    use trace::goal::labels;
 
     /// Completes commands, what they show, and events.
     pub struct Words;
