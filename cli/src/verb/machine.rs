@@ -5,7 +5,7 @@ mod closing;
 mod console;
 pub mod devices;
 mod ending;
-mod gdb;
+pub mod gdb;
 mod inspect;
 mod interact;
 mod list_cpus;

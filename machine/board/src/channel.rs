@@ -27,6 +27,8 @@ pub struct Channel {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Channels {
     pub output: BTreeMap<Channel, Vec<u8>>,
+    /// How many bytes there were, of this machine in this process.
+    pub written: BTreeMap<Channel, u64>,
     pub lost: u64,
 }
 
@@ -40,6 +42,7 @@ impl Channels {
         let kept = self.output.entry(channel).or_default();
         let room = OUTPUT_LIMIT.saturating_sub(kept.len()).min(bytes.len());
         kept.extend(&bytes[..room]);
+        *self.written.entry(channel).or_default() += room as u64;
         self.lost += (bytes.len() - room) as u64;
     }
 }

@@ -17,6 +17,11 @@ impl Machine {
         self.channels.output.remove(&channel).unwrap_or_default()
     }
 
+    /// How many bytes of a channel there were to take, up to now; fewer when the machine goes back.
+    pub fn channel_written(&self, channel: Channel) -> u64 {
+        self.channels.written.get(&channel).copied().unwrap_or_default()
+    }
+
     /// Sends bytes to the guest; gives how many there was room for.
     pub fn feed_channel(&mut self, channel: Channel, bytes: &[u8]) -> usize {
         let Channel { console, port } = channel;

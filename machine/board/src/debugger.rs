@@ -8,8 +8,10 @@
 
 mod access;
 mod back;
+mod command;
 mod forward;
 mod history;
+mod looks;
 mod machine;
 mod registers;
 mod session;
@@ -27,7 +29,7 @@ use arch::identity::CpuIndex;
 pub enum StopPoint {
     /// Before any processor executes the instruction at this address.
     Execute(Linear),
-    /// After any processor's access to these bytes.
+    /// After any processor's access to these bytes, or a write to them by hardware.
     Watch {
         /// The first byte.
         start: Linear,
@@ -57,7 +59,7 @@ pub enum Stop {
         /// The processor; it has not executed it.
         cpu: CpuIndex,
     },
-    /// A processor accessed watched bytes.
+    /// A processor or, in its turn, hardware accessed watched bytes.
     Watch {
         /// The processor; it has completed the instruction.
         cpu: CpuIndex,
@@ -65,6 +67,11 @@ pub enum Stop {
         address: Linear,
         /// The kind of the watchpoint.
         access: WatchedAccess,
+    },
+    /// An event came that was waited for.
+    Event {
+        /// Where; it has completed the instruction that the event comes from.
+        cpu: CpuIndex,
     },
     /// A processor did the step that it was told to do.
     Stepped {
@@ -150,6 +157,11 @@ pub trait Debuggee {
     /// processor stands as it did; at one to watch, before the access.
     fn run_back(&mut self, _how: Backwards) -> Option<Stop> {
         Some(Stop::Beginning)
+    }
+
+    /// What there is to tell of the last stop besides, in lines of text.
+    fn take_words(&mut self) -> String {
+        String::new()
     }
 
     /// Obeys a `monitor` command and answers in lines of text.

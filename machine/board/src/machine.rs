@@ -140,6 +140,9 @@ pub struct Machine {
     pub(crate) channels: Channels,
     pub(crate) awaits_output: bool,
     pub(crate) moments: Moments,
+    /// The processor that ended the last run before an instruction that a debugger wants to stop
+    /// at.
+    pub(crate) at_point: Option<CpuIndex>,
     /// Rings to make a run return before its limits.
     pub recall: Recall,
 }
@@ -195,6 +198,7 @@ impl Machine {
             channels: Channels::default(),
             awaits_output: false,
             moments: Moments::default(),
+            at_point: None,
             recall: Recall::default(),
         })
     }

@@ -14,7 +14,7 @@ use crate::turn::Turn;
 use arch::address::Linear;
 use arch::identity::CpuIndex;
 use arch::time::Picoseconds;
-use bus::Effect;
+use bus::{Effect, Initiator};
 use cpu::{Activity, Bus, RunEnd};
 use trace::Event;
 
@@ -32,9 +32,10 @@ pub struct Limits {
 }
 
 impl Machine {
-    /// Runs until the limits, or until a call of [`Machine::recall`]; `Some` is the end of the
-    /// run.
+    /// Runs until the limits, until a call of [`Machine::recall`], or until a processor is about to
+    /// execute an instruction that a debugger wants it to stop at; `Some` is the end of the run.
     pub fn run(&mut self, limits: Limits) -> Option<Outcome> {
+        self.at_point = None;
         self.refresh_all();
         while self.outcome.is_none() {
             let is_over = self.instructions_left(limits) == 0 || self.has_awaited_output();
@@ -46,7 +47,10 @@ impl Machine {
                     self.state.now = self.state.now.max(limits.until);
                     return None;
                 }
-                self.go_on(turn, self.until_look(turn.cpu, limits));
+                if self.go_on(turn, self.until_look(turn.cpu, limits)) == RunEnd::Point {
+                    self.at_point = Some(turn.cpu);
+                    return None;
+                }
                 continue;
             }
             let Some((cpu, at)) = self.furthest_behind() else {
@@ -66,7 +70,10 @@ impl Machine {
                 self.state.now = limits.until;
                 return None;
             }
-            self.step(cpu, at, device, limits);
+            if self.step(cpu, at, device, limits) == RunEnd::Point {
+                self.at_point = Some(CpuIndex(cpu as u16));
+                return None;
+            }
         }
         self.outcome
     }
@@ -133,7 +140,13 @@ impl Machine {
     }
 
     /// Gives a processor its turn: it may run as far as nothing can reach it.
-    fn step(&mut self, index: usize, at: Picoseconds, device: Option<Picoseconds>, limits: Limits) {
+    fn step(
+        &mut self,
+        index: usize,
+        at: Picoseconds,
+        device: Option<Picoseconds>,
+        limits: Limits,
+    ) -> RunEnd {
         self.state.now = self.state.now.max(at);
         self.wake(index, at);
         let others = self.moments.earliest_but(index);
@@ -149,7 +162,7 @@ impl Machine {
         one.clock.set_others(others.unwrap_or(Picoseconds::MAX));
         one.begin_turn();
         let cpu = CpuIndex(index as u16);
-        self.go_on(Turn { cpu, until }, self.until_look(cpu, limits));
+        self.go_on(Turn { cpu, until }, self.until_look(cpu, limits))
     }
 
     /// The limits of a stretch that is short enough for a person who waits.
@@ -159,13 +172,15 @@ impl Machine {
     }
 
     /// Runs a processor to the end of its turn or to the limits.
-    pub(crate) fn go_on(&mut self, turn: Turn, limits: Limits) {
+    pub(crate) fn go_on(&mut self, turn: Turn, limits: Limits) -> RunEnd {
         let left = self.instructions_left(limits);
+        let begin = self.state.cpus[usize::from(turn.cpu.0)].clock.now();
+        self.memory.begin_probe(Initiator::Cpu(turn.cpu), begin);
         let mut bus = Bus { memory: &mut self.memory, platform: &mut self.state.wiring };
         let cpu = &mut self.state.cpus[usize::from(turn.cpu.0)];
         let end = cpu.run(&mut self.cache, &mut bus, turn.until.min(limits.until), left);
-        let is_cut =
-            matches!(end, RunEnd::Time | RunEnd::Instructions) && cpu.clock.now() < turn.until;
+        let is_cut = matches!(end, RunEnd::Time | RunEnd::Instructions | RunEnd::Point)
+            && cpu.clock.now() < turn.until;
         self.state.turn = is_cut.then_some(turn);
         if end == RunEnd::Shutdown {
             let (at, ip) = (cpu.clock.now(), cpu.registers.ip);
@@ -186,6 +201,7 @@ impl Machine {
             self.hold(turn.cpu);
         }
         self.deliver();
+        end
     }
 
     /// Holds a processor up whose turn is over, if a perturbation wants it.
@@ -244,6 +260,7 @@ impl Machine {
             return false;
         }
         self.state.now = self.state.now.max(at);
+        self.memory.begin_probe(Initiator::Board, at);
         self.state.wiring.with_devices(&mut self.memory, at, |chipset, cx| chipset.advance(cx));
         self.delivery().step_postings(at);
         self.release_monitors(at);

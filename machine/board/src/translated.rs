@@ -5,7 +5,7 @@
 
 use arch::address::{Device, SystemPhysical};
 use arch::identity::RequesterId;
-use bus::{DirectMemoryAccess, DmaFault, GuestMemory};
+use bus::{Author, DirectMemoryAccess, DmaFault, GuestMemory};
 use device::map;
 use iommu::{Access, Iommu, Signal};
 
@@ -70,7 +70,7 @@ impl DirectMemoryAccess for Translated<'_> {
         from: &[u8],
     ) -> Result<(), DmaFault> {
         self.pieces(requester, address, from.len(), Access::Write, |memory, place, range| {
-            GuestMemory::write(memory, place, &from[range]).is_ok()
+            memory.write_by(Author::Device(requester), place, &from[range]).is_ok()
         })
     }
 }

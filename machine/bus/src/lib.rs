@@ -10,6 +10,7 @@
 mod effect;
 mod memory;
 mod platform;
+mod probe;
 mod random;
 mod undo;
 pub mod walk;
@@ -19,5 +20,6 @@ pub use memory::{
     GuestMemory, HOLE_END, HOLE_START, HostMemoryExhausted, MemoryLayout, OutOfRange,
 };
 pub use platform::{Context, DirectMemoryAccess, DmaFault, Platform, Visit};
+pub use probe::{Author, HardwareWrite, Probe};
 pub use random::Random;
 pub use undo::Before;

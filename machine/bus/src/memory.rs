@@ -1,6 +1,7 @@
 //! Guest memory: RAM below and above the hole under 4 GiB, and a record of which cache lines hold
 //! code that has been decoded.
 
+use crate::probe::{Author, Probe};
 use crate::undo::Undo;
 use arch::address::{PAGE_SIZE, SystemPhysical};
 
@@ -49,6 +50,8 @@ pub struct GuestMemory {
     pub watched_writes: u64,
     /// What takes memory back to a mark, while there is one.
     pub(crate) undo: Option<Box<Undo>>,
+    /// What a debugger wants to know hardware's writes to.
+    pub(crate) probe: Option<Box<Probe>>,
 }
 
 /// The host cannot give a machine as much memory.
@@ -82,6 +85,7 @@ impl GuestMemory {
             generations: vec![0; pages],
             watched_writes: 0,
             undo: None,
+            probe: None,
         }
     }
 
@@ -141,13 +145,39 @@ impl GuestMemory {
 
     /// Writes by anyone but a processor's fast path; decoded code in the range is forgotten.
     pub fn write(&mut self, address: SystemPhysical, from: &[u8]) -> Result<(), OutOfRange> {
+        self.write_by(Author::Other, address, from)
+    }
+
+    /// The same, with who writes.
+    pub fn write_by(
+        &mut self,
+        author: Author,
+        address: SystemPhysical,
+        from: &[u8],
+    ) -> Result<(), OutOfRange> {
         let range = self.range(address, from.len())?;
-        self.save_before(range.start, range.len());
-        self.ram[range.clone()].copy_from_slice(from);
-        if !from.is_empty() {
-            self.note_write(range.start, range.len());
-        }
+        self.change_by(author, range.start, range.len(), |bytes| bytes.copy_from_slice(from));
         Ok(())
+    }
+
+    /// Changes the bytes `[offset, offset + length)`, which are RAM.
+    #[inline]
+    pub fn change_by(
+        &mut self,
+        author: Author,
+        offset: usize,
+        length: usize,
+        change: impl FnOnce(&mut [u8]),
+    ) {
+        let watched = self.look_before(offset, length);
+        let Some(bytes) = self.ram_mut(offset, length) else { return };
+        change(bytes);
+        if length != 0 {
+            self.note_write(offset, length);
+        }
+        if let Some(watched) = watched {
+            self.look_behind(author, watched);
+        }
     }
 
     /// Little-endian, at any alignment.

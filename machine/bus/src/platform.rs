@@ -1,6 +1,6 @@
 //! The two directions of access: processor to device, device to memory.
 
-use crate::{GuestMemory, Initiator, Outbox};
+use crate::{Author, GuestMemory, Initiator, Outbox};
 use arch::address::{Device, SystemPhysical};
 use arch::identity::{CpuIndex, RequesterId};
 use arch::time::Picoseconds;
@@ -74,8 +74,14 @@ impl DirectMemoryAccess for GuestMemory {
         GuestMemory::read(self, SystemPhysical(address.0), into).map_err(|_| DmaFault(address))
     }
 
-    fn write(&mut self, _: RequesterId, address: Device, from: &[u8]) -> Result<(), DmaFault> {
-        GuestMemory::write(self, SystemPhysical(address.0), from).map_err(|_| DmaFault(address))
+    fn write(
+        &mut self,
+        requester: RequesterId,
+        address: Device,
+        from: &[u8],
+    ) -> Result<(), DmaFault> {
+        self.write_by(Author::Device(requester), SystemPhysical(address.0), from)
+            .map_err(|_| DmaFault(address))
     }
 }
 

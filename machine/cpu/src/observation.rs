@@ -5,6 +5,7 @@
 
 use crate::memory::{Access, Pages};
 use arch::address::Linear;
+use arch::time::Picoseconds;
 
 /// Bytes to observe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct Range {
 /// An access to bytes that are observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observed {
+    /// No later than the instruction began, on the processor's clock.
+    pub since: Picoseconds,
     /// The range that was touched.
     pub range: Range,
     /// Otherwise it was a read.
@@ -36,6 +39,11 @@ pub struct Observation {
     /// Instructions, by linear address, in order.
     points: Vec<u64>,
     is_reached: bool,
+    /// A run ends where one of them would be executed next.
+    stops: bool,
+    /// Where the processor stands and goes on nevertheless: the instruction, and how many it has
+    /// executed.
+    passed: Option<(u64, u64)>,
 }
 
 impl Observation {
@@ -43,7 +51,7 @@ impl Observation {
     pub(crate) fn of(ranges: Vec<Range>, points: &[Linear]) -> Self {
         let mut points: Vec<u64> = points.iter().map(|at| at.0).collect();
         points.sort_unstable();
-        Self { ranges, seen: None, points, is_reached: false }
+        Self { ranges, seen: None, points, is_reached: false, stops: false, passed: None }
     }
 
     /// The pages that must not be accessed or fetched from unseen.
@@ -78,6 +86,29 @@ impl Observation {
         self.is_reached |= self.points.binary_search(&linear).is_ok();
     }
 
+    pub(crate) fn set_stops(&mut self, stops: bool) {
+        self.stops = stops;
+        self.passed = None;
+    }
+
+    pub(crate) fn pass(&mut self, linear: u64, executed: u64) {
+        self.passed = Some((linear, executed));
+    }
+
+    /// Whether runs end before instructions.
+    #[inline(always)]
+    pub(crate) fn stops(&self) -> bool {
+        self.stops
+    }
+
+    /// Whether the run ends before this instruction, of a processor that has executed so many.
+    #[inline(always)]
+    pub(crate) fn stops_at(&self, linear: u64, executed: u64) -> bool {
+        self.stops
+            && self.passed != Some((linear, executed))
+            && self.points.binary_search(&linear).is_ok()
+    }
+
     /// Whether an observed instruction was come to since the last call.
     pub fn take_reached(&mut self) -> bool {
         std::mem::take(&mut self.is_reached)
@@ -88,7 +119,7 @@ impl Observation {
         self.seen.take()
     }
 
-    pub(crate) fn note(&mut self, linear: u64, size: usize, access: Access) {
+    pub(crate) fn note(&mut self, since: Picoseconds, linear: u64, size: usize, access: Access) {
         let is_write = access == Access::Write;
         let hit = self.ranges.iter().find(|range| {
             let wanted = if is_write { range.writes } else { range.reads };
@@ -98,7 +129,7 @@ impl Observation {
                 && start < linear.wrapping_add(size as u64)
         });
         if let Some(range) = hit {
-            self.seen.get_or_insert(Observed { range: *range, is_write });
+            self.seen.get_or_insert(Observed { since, range: *range, is_write });
         }
     }
 }

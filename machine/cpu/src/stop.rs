@@ -148,6 +148,8 @@ pub enum RunEnd {
     Time,
     /// The given number of instructions has completed.
     Instructions,
+    /// The instruction that would be executed next is one that a debugger wants to stop at.
+    Point,
     /// Nothing to do until an interrupt; the clock stands still.
     Idle,
     /// Effects wait, or a device was touched.

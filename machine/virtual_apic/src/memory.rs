@@ -1,7 +1,7 @@
 //! Memory that processors and IOMMUs share: aligned, by system physical address.
 
 use arch::address::SystemPhysical;
-use bus::GuestMemory;
+use bus::{Author, GuestMemory};
 
 /// What interrupt virtualization does to memory. Each call is one access, of which another agent
 /// sees all or nothing. Reads of what is not memory give all ones, writes to it are dropped.
@@ -54,13 +54,13 @@ impl SharedMemory for GuestMemory {
     }
 
     fn write_u32(&mut self, at: SystemPhysical, value: u32) {
-        if self.write(at, &value.to_le_bytes()).is_err() {
+        if self.write_by(Author::Interrupts, at, &value.to_le_bytes()).is_err() {
             // Not memory: the bus drops the write.
         }
     }
 
     fn write_u64(&mut self, at: SystemPhysical, value: u64) {
-        if self.write(at, &value.to_le_bytes()).is_err() {
+        if self.write_by(Author::Interrupts, at, &value.to_le_bytes()).is_err() {
             // Not memory: the bus drops the write.
         }
     }

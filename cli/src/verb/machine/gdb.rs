@@ -1,6 +1,7 @@
 //! `--gdb ADDR`: the machine waits for a debugger, obeys it, and goes on alone when it leaves.
 
 use super::console::Console;
+use super::monitor::command::{Command, parse};
 use super::socket::SocketFile;
 use crate::sandbox::Sandbox;
 use crate::status::Usage;
@@ -10,6 +11,7 @@ use arch::identity::CpuIndex;
 use board::debugger::{
     Backwards, DebugRegisters, DebuggedMachine, Debuggee, Ending, Others, Stop, StopPoint, serve,
 };
+use board::inspection::View;
 use board::{Machine, Outcome};
 use gdbstub::conn::{Connection, ConnectionExt};
 use std::io::{self, ErrorKind, Read, Write};
@@ -58,7 +60,7 @@ impl Door {
     }
 
     /// Waits for a debugger; `None` if an end is wanted before one comes.
-    fn wait(&self, stop: &'static AtomicBool) -> anyhow::Result<Option<Line>> {
+    pub fn wait(&self, stop: &'static AtomicBool) -> anyhow::Result<Option<Line>> {
         remark!("avicenna: waiting for a debugger: target remote {}", self.name()?);
         while !stop.load(Ordering::Relaxed) {
             match self.accept() {
@@ -137,7 +139,7 @@ impl Stream {
 }
 
 /// The connection, which ends when an interrupt signal comes.
-struct Line {
+pub struct Line {
     stream: Stream,
     /// Looked at, but not taken yet.
     ahead: Option<u8>,
@@ -225,28 +227,51 @@ pub fn debug(
     status: fn(Outcome) -> u8,
 ) -> anyhow::Result<Ending> {
     let Some(line) = door.wait(stop)? else { return Ok(Ending::Killed) };
-    let mut visited = Visited { inner: DebuggedMachine::new(machine, status), console };
-    match serve(&mut visited, line) {
+    let mut show = |machine: &mut Machine| {
+        let written = machine.take_console();
+        let bytes: Vec<u8> =
+            written.into_iter().filter(|(port, _)| *port == 0).map(|(_, byte)| byte).collect();
+        if !bytes.is_empty() {
+            console.write(&bytes);
+        }
+        None
+    };
+    attend(DebuggedMachine::new(machine, status), line, &mut show)
+}
+
+/// What is done between stretches of a machine that is debugged: the exit status if what runs on it
+/// has ended.
+pub type Meanwhile<'a> = &'a mut dyn FnMut(&mut Machine) -> Option<u8>;
+
+/// Serves a debugger that has come.
+pub fn attend(
+    inner: DebuggedMachine<'_>,
+    line: Line,
+    meanwhile: Meanwhile<'_>,
+) -> anyhow::Result<Ending> {
+    let stop = line.stop;
+    match serve(&mut Visited { inner, meanwhile }, line) {
         // What broke is the connection, as it should.
         Err(_) if stop.load(Ordering::Relaxed) => Ok(Ending::Killed),
         outcome => Ok(outcome?),
     }
 }
 
-/// The machine, whose console is seen to while it runs.
+/// The machine, with what is to be seen to while it runs.
 struct Visited<'a> {
     inner: DebuggedMachine<'a>,
-    console: &'a mut Console,
+    meanwhile: Meanwhile<'a>,
 }
 
 impl Visited<'_> {
-    fn show(&mut self) {
-        let written = self.inner.machine.take_console();
-        let bytes: Vec<u8> =
-            written.into_iter().filter(|(port, _)| *port == 0).map(|(_, byte)| byte).collect();
-        if !bytes.is_empty() {
-            self.console.write(&bytes);
-        }
+    /// A part of the machine, as the monitor shows it.
+    fn info(&self, command: &str) -> Result<String, String> {
+        let Some(Command::Info { query, form }) = parse(command, CpuIndex(0))? else {
+            return Err("must be: info WHAT [CPU] [ADDRESS]".to_owned());
+        };
+        let Machine { state, memory, .. } = &*self.inner.machine;
+        let sheets = View { state, memory }.look(query).map_err(|absent| absent.to_string())?;
+        Ok(form.of(&sheets))
     }
 }
 
@@ -285,8 +310,7 @@ impl Debuggee for Visited<'_> {
 
     fn step(&mut self, cpu: CpuIndex, others: Others) -> Stop {
         let stop = self.inner.step(cpu, others);
-        self.show();
-        stop
+        (self.meanwhile)(self.inner.machine).map_or(stop, |status| Stop::Off { status })
     }
 
     fn goes_back(&self) -> bool {
@@ -299,7 +323,26 @@ impl Debuggee for Visited<'_> {
 
     fn run(&mut self, only: Option<CpuIndex>) -> Option<Stop> {
         let stop = self.inner.run(only);
-        self.show();
-        stop
+        // A point at the very end is not missed: the end is told when the machine is to go on.
+        match (stop, (self.meanwhile)(self.inner.machine)) {
+            (None, Some(status)) => Some(Stop::Off { status }),
+            (stop, _) => stop,
+        }
+    }
+
+    fn take_words(&mut self) -> String {
+        self.inner.take_words()
+    }
+
+    fn command(&mut self, command: &str) -> String {
+        match command.split_whitespace().next() {
+            Some("info") => self.info(command).unwrap_or_else(|why| format!("error: {why}\n")),
+            Some("help") | None => {
+                self.inner.command("help")
+                    + "info WHAT [CPU] [ADDRESS]             "
+                    + "as machine run --monitor has it\n"
+            }
+            _ => self.inner.command(command),
+        }
     }
 }

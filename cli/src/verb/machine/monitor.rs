@@ -1,7 +1,7 @@
 //! What looks at a machine while it runs, and makes it stand: a monitor at the terminal or behind a
 //! socket file, and QEMU's machine protocol.
 
-mod command;
+pub mod command;
 mod control;
 pub mod form;
 mod framing;

@@ -5,7 +5,7 @@
 //! happens that is looked for; then the last such piece an instruction at a time.
 
 use super::machine::DebuggedMachine;
-use super::{Backwards, Stop};
+use super::{Backwards, Debuggee, Stop};
 use crate::schedule::Limits;
 use arch::identity::CpuIndex;
 use arch::time::Picoseconds;
@@ -32,8 +32,8 @@ pub(super) struct Search {
     pieces: Vec<(u64, u64)>,
     /// Where the piece ends that is repeated one instruction at a time, if one is.
     closely: Option<u64>,
-    /// The last place seen in this piece, and why it is one.
-    found: Option<(u64, Stop)>,
+    /// The last place seen in this piece, why it is one, and what there is to tell.
+    found: Option<(u64, Stop, String)>,
     /// Instructions that the processor has done which is to step.
     count: u64,
 }
@@ -80,18 +80,29 @@ impl DebuggedMachine<'_> {
     fn look(&mut self, search: &mut Search, now: u64) -> Option<Stop> {
         match search.how {
             Backwards::Continue => {
-                let point = self.at_point(None);
-                let access =
-                    self.execute_one(None).filter(|stop| matches!(stop, Stop::Watch { .. }));
-                if let Some(stop) = access.or(point) {
-                    search.found = Some((now, stop));
+                let (before, counts) = (self.word(), self.counts());
+                self.set_stops(true);
+                let mut stop = self.execute_one(None);
+                let mut found = None;
+                if let Some(Stop::Execute { .. }) = stop {
+                    found = stop;
+                    self.set_stops(false);
+                    stop = self.execute_one(None);
+                }
+                self.set_stops(false);
+                let words = self.take_words();
+                let is_sought =
+                    |stop: &Stop| matches!(stop, Stop::Watch { .. } | Stop::Event { .. });
+                let changed = (self.word() != before).then(|| self.changed(&counts));
+                if let Some(stop) = stop.filter(is_sought).or(changed).or(found) {
+                    search.found = Some((now, stop, words));
                 }
                 None
             }
             Backwards::Step(cpu) => {
                 self.execute_one(None);
                 let is_it = self.count(cpu) >= search.count;
-                is_it.then(|| self.arrive((now, Stop::Stepped { cpu })))
+                is_it.then(|| self.arrive((now, Stop::Stepped { cpu }, String::new())))
             }
         }
     }
@@ -101,11 +112,11 @@ impl DebuggedMachine<'_> {
         let end = search.end.min(now + PIECE);
         let may_hold = match search.how {
             Backwards::Continue => {
+                self.hear_from(self.records());
                 self.take_seen();
-                // Who stands at a point may do so without going on.
-                let is_at_point = self.at_point(None).is_some();
+                let before = self.word();
                 self.run_to(end);
-                self.take_seen() || is_at_point
+                self.take_seen() || self.word() != before
             }
             Backwards::Step(cpu) => {
                 let is_before = self.count(cpu) < search.count;
@@ -120,7 +131,7 @@ impl DebuggedMachine<'_> {
 
     /// At the end of a stretch or piece: what was found, the piece before, or the stretch before.
     fn turn_back(&mut self, search: &mut Search) -> Option<Stop> {
-        if let Some(found) = search.found {
+        if let Some(found) = search.found.take() {
             return Some(self.arrive(found));
         }
         let Some((start, end)) = search.pieces.pop() else { return self.begin_stretch(search) };
@@ -133,7 +144,7 @@ impl DebuggedMachine<'_> {
     fn begin_stretch(&mut self, search: &mut Search) -> Option<Stop> {
         let end = search.from;
         let Some(moment) = self.history.before(end) else {
-            return Some(self.arrive((end, Stop::Beginning)));
+            return Some(self.arrive((end, Stop::Beginning, String::new())));
         };
         let is_first = end == search.present;
         let nearest = if is_first { end.saturating_sub(NEAREST) } else { 0 };
@@ -148,22 +159,30 @@ impl DebuggedMachine<'_> {
         None
     }
 
-    fn arrive(&mut self, (place, stop): (u64, Stop)) -> Stop {
+    fn arrive(&mut self, (place, stop, words): (u64, Stop, String)) -> Stop {
         self.go_to(place);
+        if let Stop::Execute { .. } = stop {
+            // Devices may have something to do before the processor comes to the point.
+            self.set_stops(true);
+            self.execute_one(None);
+            self.set_stops(false);
+        }
+        self.looks.words = words;
         stop
     }
 
     /// To where so many instructions are done, in the past.
-    fn go_to(&mut self, instructions: u64) {
+    pub(super) fn go_to(&mut self, instructions: u64) {
         self.history.return_before(instructions + 1, self.machine);
         self.observe();
         self.run_to(instructions);
         self.take_seen();
+        self.hear_from(self.records());
         // What was printed has been shown.
         self.machine.take_console();
     }
 
-    fn run_to(&mut self, instructions: u64) {
+    pub(super) fn run_to(&mut self, instructions: u64) {
         let limits = Limits { until: Picoseconds::MAX, instructions };
         while self.machine.instructions() < instructions && self.machine.run(limits).is_none() {}
     }

@@ -77,6 +77,16 @@ impl History {
         }
     }
 
+    /// How many records none of the moments needs.
+    pub fn unneeded_records(&self) -> usize {
+        self.moments.front().map_or(0, |moment| moment.records)
+    }
+
+    /// So many records are gone.
+    pub fn forget_records(&mut self, count: usize) {
+        self.moments.iter_mut().for_each(|moment| moment.records -= count);
+    }
+
     /// The instructions done at the last moment that has fewer than so many.
     pub fn before(&self, instructions: u64) -> Option<u64> {
         self.number_before(instructions).map(|number| self.moments[number].instructions)

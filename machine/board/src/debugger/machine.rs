@@ -1,13 +1,13 @@
 //! A [`Machine`] as a [`Debuggee`].
 //!
-//! While there are points, or a processor steps, instructions are executed one at a time. What the
-//! machine does is the same as without a debugger, unless one processor steps while others stand,
-//! or the debugger writes.
+//! What the machine does is the same as without a debugger, unless one processor steps while others
+//! stand, or the debugger writes.
 
-use super::access::{self, instruction_pointer};
+use super::access;
 use super::back::Search;
 use super::history::History;
-use super::{Backwards, DebugRegisters, Debuggee, Others, Stop, StopPoint, WatchedAccess};
+use super::looks::Looks;
+use super::{Backwards, DebugRegisters, Debuggee, Others, Stop, StopPoint};
 use crate::Machine;
 use crate::outcome::Outcome;
 use crate::schedule::Limits;
@@ -15,12 +15,8 @@ use crate::turn::Turn;
 use arch::address::Linear;
 use arch::identity::CpuIndex;
 use arch::time::Picoseconds;
-use cpu::{Cpu, Range};
+use cpu::{Cpu, RunEnd};
 
-/// Virtual time of one stretch without points.
-const STRETCH: Picoseconds = Picoseconds::from_milliseconds(2);
-/// Instructions of one stretch with points.
-const INSTRUCTIONS: u32 = 20_000;
 /// A step of a processor that waits is given up after this much virtual time.
 const LONGEST_STEP: Picoseconds = Picoseconds::from_milliseconds(100);
 /// Points that can be set.
@@ -32,9 +28,10 @@ pub struct DebuggedMachine<'a> {
     pub machine: &'a mut Machine,
     pub(super) history: History,
     pub(super) search: Option<Search>,
-    points: Vec<StopPoint>,
+    pub(super) points: Vec<StopPoint>,
+    pub(super) looks: Looks,
     /// Processors do not know of all points yet.
-    is_behind: bool,
+    pub(super) is_behind: bool,
     /// The exit status that stands for an outcome.
     status: fn(Outcome) -> u8,
 }
@@ -42,8 +39,11 @@ pub struct DebuggedMachine<'a> {
 impl<'a> DebuggedMachine<'a> {
     /// `status` says what a program that ends in this way would exit with.
     pub fn new(machine: &'a mut Machine, status: fn(Outcome) -> u8) -> Self {
-        let (history, points) = (History::default(), Vec::new());
-        Self { machine, history, search: None, points, is_behind: false, status }
+        let (history, points, looks) = (History::default(), Vec::new(), Looks::default());
+        let mut debugged =
+            Self { machine, history, search: None, points, looks, is_behind: false, status };
+        debugged.hear_from(debugged.records());
+        debugged
     }
 
     fn cpu(&self, cpu: CpuIndex) -> &Cpu {
@@ -55,50 +55,25 @@ impl<'a> DebuggedMachine<'a> {
     }
 
     /// The end of the run, if it has come.
-    fn ended(&self) -> Option<Stop> {
+    pub(super) fn ended(&self) -> Option<Stop> {
         self.machine.outcome().map(|outcome| match outcome {
             Outcome::TripleFault(cpu) | Outcome::VmxAbort(cpu, _) => Stop::Shutdown { cpu },
             other => Stop::Off { status: (self.status)(other) },
         })
     }
 
-    /// The processor that is about to execute the instruction at a point, when it is its turn or it
-    /// alone runs: a debugger has it alone step over the point, which is what the machine would do.
-    pub(super) fn at_point(&mut self, only: Option<CpuIndex>) -> Option<Stop> {
-        let cpus = self.machine.state.cpus.iter();
-        let mut at = cpus.filter(|cpu| {
-            let at = StopPoint::Execute(instruction_pointer(cpu));
-            self.points.contains(&at) && cpu.is_runnable(&self.machine.memory)
-        });
-        at.next()?;
-        let cpu = only.or_else(|| self.machine.next_cpu())?;
-        let at = StopPoint::Execute(instruction_pointer(self.cpu(cpu)));
-        self.points.contains(&at).then_some(Stop::Execute { cpu })
+    /// Whether runs end before points.
+    pub(super) fn set_stops(&mut self, stops: bool) {
+        self.machine.state.cpus.iter_mut().for_each(|cpu| cpu.stop_at_points(stops));
     }
 
-    /// An access that the last instruction made.
-    fn watched(&mut self) -> Option<Stop> {
-        self.machine.state.cpus.iter_mut().find_map(|cpu| {
-            let seen = cpu.observation.take()?;
-            let access = match (seen.range.reads, seen.range.writes) {
-                (true, true) => WatchedAccess::Either,
-                (true, false) => WatchedAccess::Read,
-                _ => WatchedAccess::Write,
-            };
-            Some(Stop::Watch { cpu: cpu.index, address: seen.range.start, access })
-        })
+    /// The processor that stands at a point, and alone ends the last run.
+    pub(super) fn at_point(&self) -> Option<Stop> {
+        self.machine.at_point.map(|cpu| Stop::Execute { cpu })
     }
 
-    /// Whether any processor accessed watched bytes or came to a point, since this was last asked.
-    pub(super) fn take_seen(&mut self) -> bool {
-        let cpus = self.machine.state.cpus.iter_mut();
-        cpus.fold(false, |is_seen, cpu| {
-            let is_reached = cpu.observation.take_reached();
-            cpu.observation.take().is_some() | is_reached | is_seen
-        })
-    }
-
-    /// Executes one instruction of the processor whose turn it is, or of `only`.
+    /// Executes one instruction of the processor whose turn it is, or of `only`; none if it comes
+    /// to a point and is to stop there.
     pub(super) fn execute_one(&mut self, only: Option<CpuIndex>) -> Option<Stop> {
         let until = self.machine.state.now.saturating_add(LONGEST_STEP);
         let instructions = self.machine.instructions() + 1;
@@ -109,55 +84,27 @@ impl<'a> DebuggedMachine<'a> {
                 self.cpu_mut(cpu).clock.set_others(Picoseconds::MAX);
                 self.cpu_mut(cpu).begin_turn();
                 self.machine.refresh_all();
-                self.machine.go_on(Turn { cpu, until }, Limits { until, instructions });
+                let end = self.machine.go_on(Turn { cpu, until }, Limits { until, instructions });
+                self.machine.at_point = (end == RunEnd::Point).then_some(cpu);
                 self.machine.state.turn = others.filter(|turn| turn.cpu != cpu);
             }
             None => {
                 self.machine.run(Limits { until, instructions });
             }
         }
-        self.ended().or_else(|| self.watched())
-    }
-
-    /// The same of the processor whose turn it is, not beyond the limits.
-    pub(super) fn execute_within(&mut self, limits: Limits) -> Option<Stop> {
-        let instructions = self.machine.instructions() + 1;
-        self.machine.run(Limits { until: limits.until, instructions });
-        self.ended().or_else(|| self.watched())
-    }
-
-    /// Has the processors look at all points, and at no others.
-    pub(super) fn observe(&mut self) {
-        self.is_behind = false;
-        let ranges: Vec<Range> = self
-            .points
-            .iter()
-            .filter_map(|point| match *point {
-                StopPoint::Watch { start, length, access } => Some(Range {
-                    start,
-                    length,
-                    reads: access != WatchedAccess::Write,
-                    writes: access != WatchedAccess::Read,
-                }),
-                StopPoint::Execute(_) => None,
-            })
-            .collect();
-        let points = self.points.iter().filter_map(|point| match *point {
-            StopPoint::Execute(at) => Some(at),
-            StopPoint::Watch { .. } => None,
-        });
-        let points: Vec<Linear> = points.collect();
-        for cpu in &mut self.machine.state.cpus {
-            cpu.observe(ranges.clone(), &points);
-        }
+        self.ended().or_else(|| self.noticed()).or_else(|| self.at_point())
     }
 
     /// Keeps the past, unless what comes is not what the machine would do by itself.
     fn advance_history(&mut self, others_stand: bool) {
         self.search = None;
+        self.drop_records();
         if self.is_behind {
             self.observe();
         }
+        self.probe();
+        // Not what the debugger wrote itself.
+        self.machine.memory.take_probed();
         match others_stand {
             true => self.history.clear(self.machine),
             false => self.history.note(self.machine),
@@ -169,7 +116,11 @@ impl Drop for DebuggedMachine<'_> {
     /// Who goes on without a debugger needs no past, and stops nowhere.
     fn drop(&mut self) {
         self.history.clear(self.machine);
+        self.machine.memory.probe(&[]);
         self.machine.state.cpus.iter_mut().for_each(|cpu| cpu.observe(Vec::new(), &[]));
+        if self.looks.owns_records {
+            self.machine.state.wiring.recorder.records = None;
+        }
     }
 }
 
@@ -225,20 +176,20 @@ impl Debuggee for DebuggedMachine<'_> {
         let only = stands.then_some(cpu);
         let before = self.cpu(cpu).clock.instructions();
         let end = self.machine.state.now.saturating_add(LONGEST_STEP);
-        loop {
+        // The others stop at points.
+        self.set_stops(only.is_none());
+        self.cpu_mut(cpu).stop_at_points(false);
+        let stop = loop {
             if let Some(stop) = self.execute_one(only) {
-                return stop;
+                break stop;
             }
             let is_done = self.cpu(cpu).clock.instructions() != before;
             if is_done || only.is_some() || self.machine.state.now >= end {
-                return Stop::Stepped { cpu };
+                break Stop::Stepped { cpu };
             }
-            if let Some(stop) = self.at_point(None)
-                && stop != (Stop::Execute { cpu })
-            {
-                return stop;
-            }
-        }
+        };
+        self.set_stops(false);
+        stop
     }
 
     fn goes_back(&self) -> bool {
@@ -254,11 +205,17 @@ impl Debuggee for DebuggedMachine<'_> {
         if let Some(stop) = self.ended() {
             return Some(stop);
         }
-        if self.points.is_empty() && only.is_none() {
-            let until = self.machine.state.now.saturating_add(STRETCH);
-            self.machine.run(Limits { until, instructions: u64::MAX });
-            return self.ended();
-        }
-        (0..INSTRUCTIONS).find_map(|_| self.at_point(only).or_else(|| self.execute_one(only)))
+        self.set_stops(true);
+        let stop = self.run_stretch(only);
+        self.set_stops(false);
+        stop
+    }
+
+    fn take_words(&mut self) -> String {
+        std::mem::take(&mut self.looks.words)
+    }
+
+    fn command(&mut self, command: &str) -> String {
+        self.obey(command).unwrap_or_else(|why| format!("error: {why}\n"))
     }
 }

@@ -64,6 +64,8 @@ impl<'a, D: Debuggee, C: ConnectionExt> BlockingEventLoop for EventLoop<'a, D, C
     ) -> Result<Event<Self::StopReason>, WaitForStopReasonError<Infallible, C::Error>> {
         loop {
             if let Some(stop) = advance(session) {
+                let words = session.debuggee.take_words();
+                tell(&words, connection).map_err(WaitForStopReasonError::Connection)?;
                 return Ok(Event::TargetStopped(stop_reason(stop)));
             }
             let has_data = connection.peek().map_err(WaitForStopReasonError::Connection)?;
@@ -78,6 +80,19 @@ impl<'a, D: Debuggee, C: ConnectionExt> BlockingEventLoop for EventLoop<'a, D, C
         session.backwards = None;
         Ok(Some(MultiThreadStopReason::Signal(Signal::SIGINT)))
     }
+}
+
+/// Has the debugger print lines of text. [GDB "Stop Reply Packets"]
+fn tell<C: ConnectionExt>(text: &str, connection: &mut C) -> Result<(), C::Error> {
+    for line in text.lines() {
+        let packet = line
+            .bytes()
+            .chain(*b"\n")
+            .fold(String::from("O"), |packet, byte| packet + &format!("{byte:02x}"));
+        let sum = packet.bytes().fold(0u8, |sum, byte| sum.wrapping_add(byte));
+        connection.write_all(format!("${packet}#{sum:02x}").as_bytes())?;
+    }
+    connection.flush()
 }
 
 /// Steps or runs for a while.

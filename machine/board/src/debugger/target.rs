@@ -91,7 +91,7 @@ pub(super) fn stop_reason(stop: Stop) -> MultiThreadStopReason<u64> {
             },
             addr: address.0,
         },
-        Stop::Stepped { cpu } => {
+        Stop::Stepped { cpu } | Stop::Event { cpu } => {
             MultiThreadStopReason::SignalWithThread { tid: thread(cpu), signal: Signal::SIGTRAP }
         }
         Stop::Shutdown { cpu } => {

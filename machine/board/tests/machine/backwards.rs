@@ -217,3 +217,127 @@ fn points_are_passed_backwards_where_they_were_passed_forward_by_either_processo
     assert_eq!(back(&mut debugged, Backwards::Continue), first);
     assert_eq!(seen(debugged.machine), passed[last].1);
 }
+
+/// The firmware configuration's command, which the device answers in its first word.
+const COMMAND: u64 = 0x30_0000;
+const SKIP: u32 = 4;
+
+/// A processor writes a command, and a device its answer over it, again and again.
+fn commanding() -> Machine {
+    let main = assemble(MAIN, &|a| {
+        let (mut round, mut wait) = (a.create_label(), a.create_label());
+        a.xor(ecx, ecx)?;
+        a.mov(dword_ptr(COMMAND as u32 + 4), 0)?;
+        a.set_label(&mut round)?;
+        a.inc(ecx)?;
+        a.mov(dword_ptr(COMMAND as u32), SKIP.swap_bytes())?;
+        a.mov(eax, (COMMAND as u32).swap_bytes())?;
+        a.mov(edx, 0x518)?;
+        a.out(dx, eax)?;
+        a.mov(ebx, PAUSES)?;
+        a.set_label(&mut wait)?;
+        a.pause()?;
+        a.dec(ebx)?;
+        a.jne(wait)?;
+        a.cmp(ecx, ROUNDS)?;
+        a.jne(round)?;
+        a.mov(eax, 7)?;
+        a.out(0xF4, eax)
+    });
+    started(&image(&[(MAIN, main)]))
+}
+
+#[test]
+fn what_a_device_writes_is_watched_as_what_instructions_write_both_ways() {
+    let mut free = commanding();
+    let limits = Limits { until: Picoseconds::from_milliseconds(100), instructions: u64::MAX };
+    assert_eq!(free.run(limits), Some(Outcome::DebugExit(7)));
+    let mut machine = commanding();
+    let mut debugged = DebuggedMachine::new(&mut machine, status);
+    let (start, access) = (Linear(COMMAND), WatchedAccess::Write);
+    let written = StopPoint::Watch { start, length: 4, access };
+    assert!(debugged.insert(written));
+    let stop = Stop::Watch { cpu: FIRST, address: start, access };
+    let by_device = |words: &str| {
+        let is_told =
+            words.contains("hardware: device ") && words.contains("0x04000000 -> 0x00000");
+        assert!(is_told || words.is_empty(), "{words}");
+        is_told
+    };
+    let mut passed = Vec::new();
+    for number in 0..40 {
+        assert_eq!(forward(&mut debugged), stop);
+        assert_eq!(by_device(&debugged.take_words()), number % 2 == 1);
+        passed.push(seen(debugged.machine));
+    }
+    let why = debugged.command("why 0x300000 4");
+    assert!(why.contains("hardware: device "), "{why}");
+    let why = debugged.command("why physical:0x300000 4");
+    assert!(why.contains("hardware: device "), "{why}");
+    assert!(Some(&seen(debugged.machine)) == passed.last(), "it is the present again");
+    for number in (20..40).rev() {
+        assert_eq!(back(&mut debugged, Backwards::Continue), stop);
+        assert_eq!(by_device(&debugged.take_words()), number % 2 == 1);
+    }
+    for place in 20..31 {
+        assert_eq!(forward(&mut debugged), stop);
+        assert_eq!(seen(debugged.machine), passed[place], "stop {place}");
+    }
+    for place in ["0x300000", "physical:0x300000"] {
+        let why = debugged.command(&format!("why {place} 4 cpu=0"));
+        assert!(why.contains("the instruction at 0x10002d of processor 0"), "{why}");
+        assert!(why.contains("0x0 -> 0x4000000"), "{why}");
+    }
+    let nobody = debugged.command("why 0x200000");
+    assert!(nobody.starts_with("nobody since 0.000000000 s"), "{nobody}");
+    for (command, said) in [
+        ("why", "error: no command"),
+        ("why 0x300000 9", "error: 9: must be 1 to 8 bytes"),
+        ("why 0x300000 cpu=7", "error: cpu=7: must be below 2"),
+        ("why physical:0x1000000000", "error: 0x1000000000 is not RAM"),
+        ("why here", "error: \"here\" must be an address"),
+        ("break nothing", "error: no event \"nothing\""),
+        ("delete 3", "error: no event 3"),
+    ] {
+        let answer = debugged.command(command);
+        assert!(answer.starts_with(said), "{command}: {answer}");
+    }
+    assert!(debugged.remove(written));
+    assert_eq!(forward(&mut debugged), Stop::Off { status: 0 });
+    drop(debugged);
+    assert_eq!(seen(&machine), seen(&free));
+}
+
+#[test]
+fn events_stop_a_machine_behind_their_instruction_both_ways() {
+    let mut free = commanding();
+    let limits = Limits { until: Picoseconds::from_milliseconds(100), instructions: u64::MAX };
+    assert_eq!(free.run(limits), Some(Outcome::DebugExit(7)));
+    let mut machine = commanding();
+    let mut debugged = DebuggedMachine::new(&mut machine, status);
+    assert_eq!(debugged.command("break out 0x518"), "event 0\n");
+    assert_eq!(debugged.command("break"), "0: out 0x518\n");
+    let stop = Stop::Event { cpu: FIRST };
+    let behind = u64::from(LOAD) + MAIN as u64 + 0x22;
+    let mut passed = Vec::new();
+    for _ in 0..30 {
+        assert_eq!(forward(&mut debugged), stop);
+        let words = debugged.take_words();
+        assert!(words.starts_with("event: ") && words.contains("port=0x518"), "{words}");
+        passed.push(seen(debugged.machine));
+        assert_eq!(debugged.registers(FIRST).rip, behind);
+    }
+    for _ in 0..10 {
+        assert_eq!(back(&mut debugged, Backwards::Continue), stop);
+        assert_ne!(debugged.registers(FIRST).rip, behind, "before it");
+    }
+    for place in passed.drain(20..) {
+        assert_eq!(forward(&mut debugged), stop);
+        assert_eq!(seen(debugged.machine), place);
+    }
+    assert_eq!(debugged.command("delete 0"), "");
+    assert_eq!(forward(&mut debugged), Stop::Off { status: 0 });
+    drop(debugged);
+    assert_eq!(seen(&machine), seen(&free));
+    assert!(machine.state.wiring.recorder.records.is_none(), "nobody else wants them");
+}

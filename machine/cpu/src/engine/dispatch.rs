@@ -59,6 +59,10 @@ pub(crate) fn run_blocks(
                 Err(stop) => return ending::fetch_failed(cpu, blocks, bus, stop),
             }
         }
+        // Whether it ends the run is found out before the next block.
+        if page.is_observed && cpu.observation.stops_at(linear, cpu.clock.instructions()) {
+            return;
+        }
         let offset = page.offset + (linear & 0xFFF);
         let index = match blocks.follow(bus.memory, exit, offset, size) {
             Some(index) => index,

@@ -71,6 +71,9 @@ impl Cpu {
             if self.clock.instructions() >= last {
                 return RunEnd::Instructions;
             }
+            if self.observation.stops() && stands_at_point(self) {
+                return RunEnd::Point;
+            }
             if self.pending.has(ONE_AT_A_TIME) {
                 // What a shadow suspends for one instruction holds again for the next.
                 let others = self.clock.others();
@@ -92,7 +95,25 @@ fn first_deadline(cpu: &Cpu, until: Picoseconds) -> Picoseconds {
     cpu.next_deadline().map_or(until, |deadline| deadline.min(until))
 }
 
+/// Whether a debugger wants to hear before the instruction here is executed.
+#[inline(never)]
+fn stands_at_point(cpu: &Cpu) -> bool {
+    let linear = cpu.registers.fetch_address(ending::code_size(cpu));
+    cpu.observation.stops_at(linear, cpu.clock.instructions())
+}
+
 impl Cpu {
+    /// Whether runs end before the instructions that are observed ([`RunEnd::Point`]).
+    pub fn stop_at_points(&mut self, stops: bool) {
+        self.observation.set_stops(stops);
+    }
+
+    /// The instruction that the processor stands at ends no run.
+    pub fn pass_point(&mut self) {
+        let linear = self.registers.fetch_address(ending::code_size(self));
+        self.observation.pass(linear, self.clock.instructions());
+    }
+
     /// Moves a halted processor's clock on, to the moment of an event.
     pub fn idle_until(&mut self, bus: &mut Bus<'_>, at: Picoseconds) {
         if at > self.clock.now() {

@@ -13,8 +13,8 @@ use arch::address::{Linear, SystemPhysical};
 use arch::control::{Cr0, Cr4, Efer};
 use arch::exception::PAGE_FAULT;
 use arch::paging::{entry, fault};
-use bus::GuestMemory;
 use bus::walk::{Failure, Format, Leaf, Tables, walk};
+use bus::{Author, GuestMemory};
 
 /// A finished walk.
 struct Walk {
@@ -127,7 +127,7 @@ impl Cpu {
         bytes: u64,
     ) {
         let raw = value.to_le_bytes();
-        if bus.memory.write(place, &raw[..bytes as usize]).is_err() {
+        if bus.memory.write_by(Author::PageWalk, place, &raw[..bytes as usize]).is_err() {
             bus.platform.write(bus.memory, self.visit(), place, bytes as u8, value);
         }
     }

@@ -3,6 +3,7 @@
 use crate::Bus;
 use arch::address::SystemPhysical;
 use arch::svm::vmcb::{SIZE, Vmcb};
+use bus::Author;
 
 /// Changes the VMCB at `at` in place, if it is in RAM.
 pub(super) fn write_vmcb(
@@ -11,9 +12,9 @@ pub(super) fn write_vmcb(
     change: impl FnOnce(&mut Vmcb<&mut [u8]>),
 ) {
     let Some(offset) = bus.memory.offset(at) else { return };
-    let Some(bytes) = bus.memory.ram_mut(offset, SIZE) else { return };
-    if let Some(mut vmcb) = Vmcb::new(bytes) {
-        change(&mut vmcb);
-    }
-    bus.memory.note_write(offset, SIZE);
+    bus.memory.change_by(Author::ControlBlock, offset, SIZE, |bytes| {
+        if let Some(mut vmcb) = Vmcb::new(bytes) {
+            change(&mut vmcb);
+        }
+    });
 }

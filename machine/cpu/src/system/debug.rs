@@ -62,7 +62,7 @@ impl Cpu {
 /// A data access, for a debugger outside the machine.
 pub(crate) fn note_observed(cpu: &mut Cpu, linear: u64, size: usize, access: Access) {
     if !cpu.observation.has_no_ranges() {
-        cpu.observation.note(linear, size, access);
+        cpu.observation.note(cpu.clock.now(), linear, size, access);
     }
 }
 

@@ -8,6 +8,7 @@ use crate::Bus;
 use arch::address::SystemPhysical;
 use arch::vmx::error::ABORT_INDICATOR_OFFSET;
 use arch::vmx::field::{Field, Part, TABLE};
+use bus::Author;
 
 /// Bytes of a region.
 pub const SIZE: usize = 0x1000;
@@ -100,11 +101,11 @@ pub(super) fn write_vmcs(
     change: impl FnOnce(&mut Vmcs<&mut [u8]>),
 ) {
     let Some(offset) = bus.memory.offset(at) else { return };
-    let Some(bytes) = bus.memory.ram_mut(offset, SIZE) else { return };
-    if let Some(mut vmcs) = Vmcs::new(bytes) {
-        change(&mut vmcs);
-    }
-    bus.memory.note_write(offset, SIZE);
+    bus.memory.change_by(Author::ControlBlock, offset, SIZE, |bytes| {
+        if let Some(mut vmcs) = Vmcs::new(bytes) {
+            change(&mut vmcs);
+        }
+    });
 }
 
 #[cfg(test)]

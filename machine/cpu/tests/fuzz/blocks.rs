@@ -21,7 +21,7 @@ fn run(cpu: &mut Cpu, cache: &mut CodeCache, memory: &mut GuestMemory, step: u64
         let count = step.min(last - cpu.clock.instructions());
         match cpu.run(cache, &mut bus, until, count) {
             RunEnd::Instructions | RunEnd::Yield => {}
-            RunEnd::Time | RunEnd::Idle | RunEnd::Shutdown => break,
+            RunEnd::Time | RunEnd::Point | RunEnd::Idle | RunEnd::Shutdown => break,
         }
     }
 }

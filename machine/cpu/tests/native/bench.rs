@@ -53,7 +53,7 @@ pub fn run(
         match cpu.run(cache, &mut bus, until, u64::MAX) {
             RunEnd::Instructions | RunEnd::Yield => {}
             RunEnd::Time => return true,
-            RunEnd::Idle | RunEnd::Shutdown => return false,
+            RunEnd::Point | RunEnd::Idle | RunEnd::Shutdown => return false,
         }
     }
 }
