@@ -11,7 +11,7 @@ use crate::comparison::{self, Comparison};
 use crate::drive::example::Choice;
 use crate::drive::observed::Observed;
 use crate::drive::recording::Recording;
-use crate::drive::session::Session;
+use crate::drive::session::{Session, Visitor};
 use crate::evidence::{Prediction, Scale, Subject, predict};
 use crate::host::Host;
 use crate::host::booted::Store;
@@ -27,6 +27,7 @@ use crate::workload::{self, Conditions, Workload, device};
 use bench::Configuration;
 use board::cost::Provenance;
 use builtin::{Effort, Guests};
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -71,6 +72,8 @@ pub struct Plan<'a> {
     pub is_looked_at: bool,
     /// Where to write the machine's own trace.
     pub trace: Option<PathBuf>,
+    /// A debugger that comes when the first workload begins.
+    pub visitor: RefCell<Option<Box<dyn Visitor>>>,
     /// Called when all that is needed of this machine is read or open, before a guest runs.
     pub before_guests: &'a dyn Fn(),
 }
@@ -95,6 +98,11 @@ impl Plan<'_> {
                 self.trace.is_none(),
                 "the built-in hypervisor's trace is had by machine run: --trace needs a \
                  distribution's kernel"
+            );
+            anyhow::ensure!(
+                self.visitor.borrow().is_none(),
+                "the built-in hypervisor is debugged by machine run: --gdb needs a distribution's \
+                 kernel"
             );
             anyhow::ensure!(
                 !self.is_broken_down,
@@ -243,6 +251,7 @@ fn on_kernel(
         let host = plan.host.of_arm(&sharing[0])?;
         let mut session = Session::start(&host, kernel, &initramfs, plan.store.as_ref(), watch)?;
         session.record(recording.take());
+        session.debug(plan.visitor.take());
         for arm in sharing {
             let mut steps = perform(plan, arm, &mut session, watch)?;
             if plan.is_looked_at {

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod compare;
+mod debug;
 mod evidence;
 mod exec;
 mod explore;

@@ -4,9 +4,11 @@ mod command;
 mod inbox;
 mod kept;
 mod place;
+mod visit;
 
 pub use command::{Keyboard, Typed};
 pub use kept::Kept;
+pub use visit::{Meanwhile, Visitor};
 
 use crate::drive::Drive;
 use crate::drive::counters::Counters;
@@ -40,6 +42,7 @@ pub struct Session {
     drive: Drive,
     channel: Channel,
     inbox: Inbox,
+    visits: visit::Visits,
     /// Where processors were when a command was stopped.
     places: Option<Vec<place::Place>>,
     /// The kernel that booted.
@@ -90,6 +93,7 @@ impl Session {
             drive: Drive::new(machine),
             channel,
             inbox: Inbox::default(),
+            visits: visit::Visits::default(),
             places: None,
             release: String::new(),
             is_restored: false,
@@ -158,6 +162,13 @@ impl Session {
         }
         self.begin_counting();
         self.drive.kept.iter_mut().for_each(Vec::clear);
+        if self.arm() {
+            let purpose = if step.is_traced { "counting" } else { "timing" };
+            let (name, arm) = (&step.name, &step.arm.label);
+            report::writer::remark(&format!(
+                "avicenna: the debugger sees {name}, {arm}: {purpose}; what follows runs without it"
+            ));
+        }
         self.send(&ToAgent::Go)?;
         loop {
             match self.receive(limit, watch)? {
@@ -379,7 +390,7 @@ impl Session {
         if let Some(message) = self.inbox.next() {
             return Ok(Some(message));
         }
-        let outcome = match self.drive.slice(limit, watch) {
+        let outcome = match self.slice(limit, watch)? {
             Ok(outcome) => outcome,
             Err(Halt::Interrupted) => return Err(Halt::Interrupted.into()),
             Err(halt) => {
@@ -389,7 +400,8 @@ impl Session {
                 ));
             }
         };
-        self.inbox.take(self.drive.machine.take_channel(self.channel))?;
+        let said = self.hear();
+        self.inbox.take(said)?;
         match outcome {
             Some(outcome) if self.inbox.is_empty() => Err(self.ended(outcome)),
             _ => Ok(self.inbox.next()),

@@ -3,7 +3,7 @@
 use super::judge::Convention;
 use super::{Column, Program, Tested, Verdict};
 use crate::drive::recording::Recording;
-use crate::drive::session::{Kept, Session};
+use crate::drive::session::{Kept, Session, Visitor};
 use crate::host::Host;
 use crate::host::booted::Store;
 use crate::host::initramfs::Initramfs;
@@ -64,6 +64,8 @@ pub struct Plan<'a> {
     pub patience: Duration,
     /// Where booted hosts are kept.
     pub store: Option<&'a Store>,
+    /// A debugger that comes when the first program begins.
+    pub visitor: Mutex<Option<Box<dyn Visitor>>>,
     /// Where traces of programs that fail go.
     pub traces: Option<PathBuf>,
     /// Whether the user has asked for an end.
@@ -255,6 +257,7 @@ fn attempt(
     let mut watch = Watch::new(plan.stop, plan.patience, &mut tell);
     let started = Instant::now();
     session.put(&program.files, &mut watch).with_context(|| program.name.clone())?;
+    session.debug(open(&plan.visitor).take());
     let began = session.virtual_time();
     let ended = session.run(&program.command, plan.each, &mut watch);
     let time = session.virtual_time().0.saturating_sub(began.0);

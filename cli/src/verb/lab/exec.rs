@@ -1,6 +1,7 @@
 //! `avicenna lab exec`: a command on the emulated host.
 
 use super::arguments::HostArguments;
+use super::debug;
 use super::kernel::real_kernel;
 use super::keyboard::Keyboard;
 use super::stages::{INTERRUPT, Stages, status_of};
@@ -26,7 +27,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     off: bool,
     /// Pass standard input on; without it the command's is empty
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with = "gdb")]
     interactive: bool,
     /// A file or folder of this machine that comes to the host after its boot, which a change of it
     /// does not repeat
@@ -38,6 +39,8 @@ pub(super) struct Arguments {
     /// A variable for the command
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     environment: Vec<(String, String)>,
+    #[command(flatten)]
+    debug: debug::Arguments,
     /// Write there, as JSON, how many VM exits the machine itself performed meanwhile
     #[arg(long, value_name = "FILE")]
     counters: Option<PathBuf>,
@@ -86,6 +89,7 @@ pub(super) fn run(arguments: &Arguments, verbs: &[&str]) -> anyhow::Result<ExitC
     let counters = counters.map(|path| sandbox.output(path)).transpose()?;
     let outputs = arguments.fetched.iter().map(|(_, here)| sandbox.output(here));
     let outputs = outputs.collect::<Result<Vec<Output>, _>>()?;
+    let visitor = arguments.debug.open(&mut sandbox)?;
     arguments.host.shut_in(&mut sandbox);
     let mut session = Session::start(&host, &kernel, &initramfs, store.as_ref(), &mut watch)?;
     let setting = if arguments.off { Setting::Off } else { Setting::On };
@@ -95,6 +99,7 @@ pub(super) fn run(arguments: &Arguments, verbs: &[&str]) -> anyhow::Result<ExitC
     session.put(&program, &mut watch)?;
     session.put(&brought, &mut watch)?;
     session.record(trace);
+    session.debug(visitor);
     let status = arguments.perform(words, &mut session, &mut watch)?;
     if let Some(mut recording) = session.take_recording() {
         session.name_code(&mut recording, &mut watch)?;

@@ -1,6 +1,7 @@
 //! `avicenna lab run`: the same virtual machines with the feature off and on.
 
 use super::arguments::{Chip, HostArguments, Inhibit, Pit, interrupts};
+use super::debug;
 use super::kernel::{Found, kernel};
 use super::stages::{INTERRUPT, Stages};
 use crate::sandbox::Sandbox;
@@ -76,6 +77,8 @@ pub(super) struct Arguments {
     /// typical one)
     #[arg(long, value_name = "WHICH", default_value = "typical")]
     example: Choice,
+    #[command(flatten)]
+    debug: debug::Arguments,
     /// Break measured times down by cause, by repeating the runs that measure them
     #[arg(long)]
     breakdown: bool,
@@ -153,6 +156,9 @@ fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::
         Usage::of(anyhow::anyhow!("--cpu {}, --feature: {why}", arguments.host.model.description()))
     })?;
     experiment.own = arms;
+    let arms: Vec<String> = experiment.arms().into_iter().map(|arm| arm.label).collect();
+    let which = format!("arms, {}: --feature off or on is one", arms.join(", "));
+    arguments.debug.ensure_one(arms.len(), &which)?;
     let halts = workload.benchmark().is_some_and(|options| options.contains("targets=halted"));
     if arguments.guest_cpus > arguments.host.cpus && needs.linux.is_none() && !halts {
         remark!(
@@ -181,6 +187,7 @@ fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::
     };
     let mut sandbox = Sandbox::default();
     let output = arguments.output.as_deref().map(|path| sandbox.output(path)).transpose()?;
+    let visitor = arguments.debug.open(&mut sandbox)?;
     let sandbox = RefCell::new(sandbox);
     let plan = Plan {
         host,
@@ -202,6 +209,7 @@ fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::
         example: arguments.example,
         is_looked_at: shows_functions(arguments),
         trace: arguments.host.trace.clone(),
+        visitor: RefCell::new(visitor),
         before_guests: &|| arguments.host.shut_in(&mut sandbox.borrow_mut()),
     };
     plan.check().map_err(Usage::of)?;

@@ -1,6 +1,7 @@
 //! `avicenna lab suite`: programs that judge themselves, on emulated hosts.
 
 use super::arguments::HostArguments;
+use super::debug;
 use super::kernel::real_kernel;
 use super::stages::{INTERRUPT, Stages};
 use crate::sandbox::Sandbox;
@@ -9,6 +10,7 @@ use crate::terminal;
 use anyhow::Context;
 use arch::time::Picoseconds;
 use change::Like;
+use lab::drive::session::Visitor;
 use lab::host::Host;
 use lab::host::booted::Store;
 use lab::host::image;
@@ -22,6 +24,7 @@ use lab::watch::{Told, Watch};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Mutex;
 
 /// The suites that are not folders.
 const SELFTESTS: &str = "selftests";
@@ -66,6 +69,8 @@ pub(super) struct Arguments {
     /// or stopped, and reason, with tabs between. Status 1 is then for what differs
     #[arg(long, value_name = "FILE")]
     expect: Option<PathBuf>,
+    #[command(flatten)]
+    debug: debug::Arguments,
     /// Run each test that fails again and write there what the machine does, for machine trace
     #[arg(long, value_name = "FOLDER")]
     trace_failed: Option<PathBuf>,
@@ -121,9 +126,16 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             .with_context(|| format!("cannot create {}", folder.display()))?;
         sandbox.keeps(folder);
     }
+    let count = prepared.iter().map(|one| one.programs.len()).sum();
+    let which = "tests of all settings: a name behind -- chooses, as do --cpu and --feature";
+    arguments.debug.ensure_one(count, which)?;
+    let mut visitor = arguments.debug.open(&mut sandbox)?;
     arguments.host.shut_in(&mut sandbox);
     let mut tests = Vec::new();
-    let mut perform = |one| arguments.perform(one, store.as_ref(), &mut tests, &mut watch);
+    let mut perform = |one| {
+        let visitor = visitor.take();
+        arguments.perform(one, store.as_ref(), visitor, &mut tests, &mut watch)
+    };
     let ended = prepared.iter().try_for_each(&mut perform);
     // Of a suite that ended early there is a report, too: of what came until then.
     if tests.is_empty() {
@@ -243,6 +255,7 @@ impl Arguments {
         &self,
         prepared: &Prepared,
         store: Option<&Store>,
+        visitor: Option<Box<dyn Visitor>>,
         all: &mut Vec<Tested>,
         watch: &mut Watch<'_>,
     ) -> anyhow::Result<()> {
@@ -262,6 +275,7 @@ impl Arguments {
             ),
             patience: self.host.patience(),
             store,
+            visitor: Mutex::new(visitor),
             traces: self.trace_failed.clone(),
             stop: &INTERRUPT,
         };

@@ -50,6 +50,7 @@ impl Session {
         watch: &mut Watch<'_>,
     ) -> anyhow::Result<i32> {
         self.begin_counting();
+        self.arm();
         self.send(&ToAgent::Run(command.clone()))?;
         let (began, started) = (self.virtual_time(), Instant::now());
         let limit = self.after(limit);

@@ -55,6 +55,22 @@ impl Inbox {
         self.messages.pop_front()
     }
 
+    /// The next message, if it is one of those that are passed on to users.
+    pub fn next_words(&mut self) -> Option<FromAgent> {
+        let is_it =
+            matches!(self.messages.front(), Some(FromAgent::Wrote(..) | FromAgent::Progress(_)));
+        if is_it { self.messages.pop_front() } else { None }
+    }
+
+    /// The exit status, if the next message says that a program or a workload has ended.
+    pub fn ending(&self) -> Option<u8> {
+        self.messages.front().map(|message| match message {
+            FromAgent::Left(status) => u8::try_from(*status).unwrap_or(u8::MAX),
+            FromAgent::Failed(_) => 1,
+            _ => 0,
+        })
+    }
+
     /// The bytes of the file whose message was given last.
     pub fn file(&mut self) -> Vec<u8> {
         self.files.pop_front().unwrap_or_default()
