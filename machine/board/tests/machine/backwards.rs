@@ -279,9 +279,9 @@ fn what_a_device_writes_is_watched_as_what_instructions_write_both_ways() {
         assert_eq!(back(&mut debugged, Backwards::Continue), stop);
         assert_eq!(by_device(&debugged.take_words()), number % 2 == 1);
     }
-    for place in 20..31 {
+    for wanted in &passed[20..31] {
         assert_eq!(forward(&mut debugged), stop);
-        assert_eq!(seen(debugged.machine), passed[place], "stop {place}");
+        assert_eq!(seen(debugged.machine), *wanted);
     }
     for place in ["0x300000", "physical:0x300000"] {
         let why = debugged.command(&format!("why {place} 4 cpu=0"));
