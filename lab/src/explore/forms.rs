@@ -101,7 +101,7 @@ impl Report {
         let windows: u64 = self.rows.iter().map(|row| row.windows).sum();
         let mut text = self.release.clone();
         if let Some(end) = &self.end {
-            let whose = if end.is_fault { "" } else { ", which is no finding" };
+            let whose = if end.is_fault { "" } else { ", which is not a finding" };
             text += &format!(": THE GUEST ENDED ({}){whose}", end.text);
         }
         text += &format!(

@@ -3,8 +3,8 @@
 //!
 //! Tables are derived from the topology and the board's map, so they cannot disagree with the
 //! devices. There is no firmware code to call: no BIOS interrupts (every vector returns at once),
-//! no EFI services, no system management mode; unless a BIOS image of somebody else's is started in
-//! its place, which is then told of the same tables.
+//! no EFI services, no system management mode; unless a BIOS image that others wrote is started
+//! in its place, which is then told of the same tables.
 
 mod acpi;
 mod bios_area;

@@ -9,8 +9,8 @@ use arch::segment::{Segment, SegmentRegister};
 const BIOS_SEGMENT: u64 = 0xF_0000;
 
 impl Machine {
-    /// Has the bootstrap processor begin with a BIOS image, which looks for a disk to start. Answers
-    /// what it was, for readers.
+    /// Has the bootstrap processor begin with a BIOS image, which looks for a disk to start.
+    /// Answers what it was, for readers.
     pub fn power_on(&mut self, image: Source<'_>) -> Result<String, MachineError> {
         let iommu = self.state.wiring.iommu.as_ref();
         let tables: Vec<_> =

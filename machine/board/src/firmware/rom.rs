@@ -1,12 +1,12 @@
-//! A BIOS of somebody else's: what an image has to be, and the files of the firmware configuration
+//! A BIOS that others wrote: what an image has to be, and the files of the firmware configuration
 //! device by which it learns of RAM and of the ACPI tables. [FWCFG "QEMU Firmware Configuration
 //! (fw_cfg) Device"]
 //!
-//! SeaBIOS is what is meant. Of its files these are left out: `bootorder`, so that it tries disks in
-//! the order of their places, and SMBIOS structures, of which it makes its own.
+//! SeaBIOS is what is meant. Of its files these are left out: `bootorder`, so that it tries disks
+//! in the order of their places, and SMBIOS structures, of which it makes its own.
 //!
-//! DEVIATION(SDM3 "First Instruction Executed"): the first instruction is fetched from FFFF0h, where
-//! the image's end lies in RAM, and not below 4 GiB, where there is no memory.
+//! DEVIATION(SDM3 "First Instruction Executed"): the first instruction is fetched from FFFF0h,
+//! where the image's end lies in RAM, and not below 4 GiB, where there is no memory.
 
 use super::TooLittleMemory;
 use super::memory_map::{MemoryKind, MemoryRegion};
@@ -43,7 +43,7 @@ pub enum NotFirmware {
         /// In bytes.
         size: usize,
     },
-    /// Its last bytes are no reset vector.
+    /// Its last bytes are not a reset vector.
     #[error("{found:#04x} at its reset vector, 16 bytes before its end, must be a far jump (0xea)")]
     ResetVector {
         /// The first byte.
@@ -57,7 +57,7 @@ pub enum NotFirmware {
 /// Whether an image can be a PC's BIOS.
 pub(super) fn check(image: &[u8]) -> Result<(), NotFirmware> {
     let size = image.len();
-    if !(SMALLEST..=LARGEST).contains(&size) || size % 4096 != 0 {
+    if !(SMALLEST..=LARGEST).contains(&size) || !size.is_multiple_of(4096) {
         return Err(NotFirmware::Size { size });
     }
     match image[size - RESET_VECTOR] {
