@@ -265,6 +265,7 @@ impl Session {
         self.drive.drain();
         self.drive.machine.return_to(&mark);
         self.drive.machine.forget_mark();
+        self.forget_heard();
         self.drive.recording = recording;
         let names = match names {
             Ok(names) => names,

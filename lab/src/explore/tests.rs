@@ -119,18 +119,21 @@ fn a_part_that_loses_none_raises_no_alarm() {
     }
 }
 
+/// In which a search that begins at any seed finds the part's fault.
+const WINDOWS: u64 = 800;
+
 #[test]
 fn a_cause_is_found_where_it_is_and_sought_in_so_many_windows_where_it_is_not() {
     let sought = (Rule::Asleep, Way::Physical, String::new());
     let stop = AtomicBool::new(false);
     let mut ignore = |_: Told<'_>| {};
     let mut watch = Watch::new(&stop, Duration::MAX, &mut ignore);
-    let whole = plan(200, 1, (0, 1));
+    let whole = plan(WINDOWS, 1, (0, 1));
     let mut tried = |erratum| seek(erratum, stage(erratum), &whole, &sought, &mut watch);
     let with = tried("on").expect("a search that ends");
-    assert!(with.found && with.windows <= 200 && with.strategy.is_some(), "{with:?}");
+    assert!(with.found && with.windows <= WINDOWS && with.strategy.is_some(), "{with:?}");
     let without = tried("off").expect("a search that ends");
-    assert_eq!((without.found, without.windows, without.strategy), (false, 200, None));
+    assert_eq!((without.found, without.windows, without.strategy), (false, WINDOWS, None));
 }
 
 #[test]

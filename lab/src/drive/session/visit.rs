@@ -64,6 +64,11 @@ impl Session {
         is_awaited
     }
 
+    /// The machine has gone back, and what the agent says from here on is new.
+    pub(super) fn forget_heard(&mut self) {
+        self.visits.heard = self.drive.machine.channel_written(self.channel);
+    }
+
     /// What the agent said since this was asked last.
     pub(super) fn hear(&mut self) -> Vec<u8> {
         Visits::hear(&mut self.visits.heard, &mut self.drive.machine, self.channel)
