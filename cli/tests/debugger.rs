@@ -1,6 +1,8 @@
 //! A debugger at a machine: events to stop at, what is told of stops, and who wrote something; and
 //! what the lab refuses before it boots anything.
 
+mod multiboot;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -12,13 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A Multiboot image: al counts, goes to port 80h and to 200000h; at 5 the run ends by port F4h.
 fn program() -> Vec<u8> {
-    let magic = 0x1BAD_B002u32;
-    let flags = 0x1_0000u32;
-    let load = 0x10_0000u32;
-    let head =
-        [magic, flags, 0u32.wrapping_sub(magic).wrapping_sub(flags), load, load, 0, 0, load + 0x20];
-    let mut image: Vec<u8> = head.into_iter().flat_map(u32::to_le_bytes).collect();
-    image.extend([
+    multiboot::image(&[
         0x31, 0xC0, // 20 xor eax, eax
         0xFE, 0xC0, // 22 inc al
         0xE6, 0x80, // 24 out 80h, al
@@ -26,9 +22,7 @@ fn program() -> Vec<u8> {
         0x3C, 0x05, // 2b cmp al, 5
         0x75, 0xF3, // 2d jne 22
         0xE6, 0xF4, // 2f out f4h, al
-    ]);
-    image.resize(0x200, 0xF4);
-    image
+    ])
 }
 
 /// A debugger reduced to its packets.

@@ -1,6 +1,8 @@
 //! Who looks at a machine that runs: the monitor at standard input and at a socket file, QEMU's
 //! machine protocol, and saved machines.
 
+mod multiboot;
+
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -19,16 +21,9 @@ fn scratch(name: &str) -> PathBuf {
 
 /// A Multiboot image: mov al, 1; then out 80h, al; inc al; and back.
 fn program(name: &str) -> String {
-    let magic = 0x1BAD_B002u32;
-    let flags = 0x1_0000u32;
-    let load = 0x10_0000u32;
-    let head =
-        [magic, flags, 0u32.wrapping_sub(magic).wrapping_sub(flags), load, load, 0, 0, load + 0x20];
-    let mut image: Vec<u8> = head.into_iter().flat_map(u32::to_le_bytes).collect();
-    image.extend([0xB0, 0x01, 0xE6, 0x80, 0xFE, 0xC0, 0xEB, 0xFA]);
-    image.resize(0x200, 0xF4);
     let path = scratch(&format!("{name}.multiboot"));
-    fs::write(&path, image).expect("the folder for tests can be written");
+    fs::write(&path, multiboot::image(&[0xB0, 0x01, 0xE6, 0x80, 0xFE, 0xC0, 0xEB, 0xFA]))
+        .expect("the folder for tests can be written");
     path.to_str().expect("a path of ours is text").to_owned()
 }
 

@@ -1,5 +1,7 @@
 //! A machine for other programs: over standard input and output, and at a socket file.
 
+mod multiboot;
+
 use serde_json::{Value, json};
 use service::client::{Client, ClientError};
 use std::fs;
@@ -15,15 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A Multiboot image: mov al, 1; then out 80h, al; inc al; and back.
 fn program(folder: &Path) -> String {
-    let magic = 0x1BAD_B002u32;
-    let (flags, load) = (0x1_0000u32, 0x10_0000u32);
-    let check = 0u32.wrapping_sub(magic).wrapping_sub(flags);
-    let head = [magic, flags, check, load, load, 0, 0, load + 0x20];
-    let mut image: Vec<u8> = head.into_iter().flat_map(u32::to_le_bytes).collect();
-    image.extend([0xB0, 0x01, 0xE6, 0x80, 0xFE, 0xC0, 0xEB, 0xFA]);
-    image.resize(0x200, 0xF4);
     let path = folder.join("counts.multiboot");
-    fs::write(&path, image).expect("the folder for tests can be written");
+    let code = [0xB0, 0x01, 0xE6, 0x80, 0xFE, 0xC0, 0xEB, 0xFA];
+    fs::write(&path, multiboot::image(&code)).expect("the folder for tests can be written");
     path.to_str().expect("a path of ours is text").to_owned()
 }
 

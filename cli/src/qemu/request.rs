@@ -220,6 +220,13 @@ impl Request {
                 .map_err(|why| format!("could not load kernel '{}': {why}", kernel.display()))?;
             return Ok(["--kernel".into(), kernel.display().to_string()]);
         }
+        for (name, is_given) in
+            [("-append", !self.append.is_empty()), ("-initrd", self.initrd.is_some())]
+        {
+            if is_given {
+                return Err(format!("{name} only allowed with -kernel option"));
+            }
+        }
         match &self.firmware {
             Some(firmware) => {
                 readable(firmware).map_err(|why| {
@@ -364,6 +371,8 @@ mod tests {
             ("", "-kernel is missing"),
             ("-bios _NO_FILE_", "could not load BIOS '_NO_FILE_'"),
             (drive, "it needs -snapshot"),
+            ("-drive if=virtio,format=raw,file=a -append x", "-append only allowed with -kernel"),
+            ("-drive if=virtio,format=raw,file=a -initrd x", "-initrd only allowed with -kernel"),
         ] {
             let error = words(line).expect_err(line);
             assert!(error.contains(why), "{line}: {error}");

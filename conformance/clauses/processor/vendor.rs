@@ -167,3 +167,40 @@ fn cpuid_describes_caches_and_topology_in_the_leaves_of_the_vendor() {
         assert_eq!(model.cpuid(0x8000_0001, 0).edx & 1 != 0, !intel, "leaf 1's bits repeated");
     }
 }
+
+/// [APM2 "Speculation Control MSRs"]: PRED_CMD takes barriers, and is not read; Zen 2 has no selective
+/// one, and generic models have none.
+#[test]
+fn prediction_commands_are_written_where_a_part_has_them() {
+    for (model, value, expected) in [
+        ("zen4", 0, Outcome::Done),
+        ("zen4", 1, Outcome::Done),
+        ("zen4", 0x80, Outcome::Done),
+        ("zen4", 2, PROTECTION),
+        ("zen2", 1, Outcome::Done),
+        ("zen2", 0x80, PROTECTION),
+        ("zen4,-ibpb", 1, PROTECTION),
+        (AMD, 1, PROTECTION),
+        (INTEL, 1, PROTECTION),
+    ] {
+        let mut subject = Subject::with(model, Mode::Long, |a| a.wrmsr());
+        subject.cpu.registers.gpr[..2].copy_from_slice(&[value, arch::msr::PRED_CMD.into()]);
+        assert_eq!(subject.run(), expected, "{model}: {value:#x}");
+    }
+    let mut subject = Subject::with("zen4", Mode::Long, |a| a.rdmsr());
+    subject.cpu.registers.gpr[1] = arch::msr::PRED_CMD.into();
+    assert_eq!(subject.run(), PROTECTION, "it is not read");
+}
+
+/// [APM2 "Extended Feature Enable Register (EFER)"]
+#[test]
+fn automatic_ibrs_is_enabled_where_a_part_has_it() {
+    let bit = arch::control::Efer::AUTOMATIC_IBRS.bits();
+    for (model, expected) in [("zen4", Outcome::Done), ("zen3", PROTECTION)] {
+        let mut subject = Subject::with(model, Mode::Long, |a| a.wrmsr());
+        let value = subject.cpu.control.efer().bits() | bit;
+        subject.cpu.registers.gpr[..2].copy_from_slice(&[value, arch::msr::EFER.into()]);
+        subject.cpu.registers.gpr[2] = value >> 32;
+        assert_eq!(subject.run(), expected, "{model}");
+    }
+}

@@ -126,6 +126,13 @@ pub struct State {
     pub(crate) turn: Option<Turn>,
 }
 
+impl State {
+    /// What firmware's tables describe, these among them.
+    pub(crate) fn firmware_options<'a>(&'a self, tables: &'a [Vec<u8>]) -> FirmwareOptions<'a> {
+        FirmwareOptions { extra_tables: tables, ..FirmwareOptions::new(&self.topology) }
+    }
+}
+
 /// An emulated computer.
 pub struct Machine {
     /// What a snapshot holds besides RAM.
@@ -206,11 +213,8 @@ impl Machine {
     /// Does what firmware and boot loader do; the bootstrap processor then stands at the kernel's
     /// first instruction. Answers what was loaded, for readers.
     pub fn load(&mut self, images: &Images<'_>) -> Result<String, MachineError> {
-        let iommu = self.state.wiring.iommu.as_ref();
-        let tables: Vec<_> =
-            iommu.map(|iommu| firmware::remapping_table(&iommu.part())).into_iter().collect();
-        let options =
-            FirmwareOptions { extra_tables: &tables, ..FirmwareOptions::new(&self.state.topology) };
+        let tables = self.remapping_tables();
+        let options = self.state.firmware_options(&tables);
         let firmware = firmware::install(&mut self.memory, &options)?;
         let request = BootRequest {
             kernel: images.kernel,
@@ -224,6 +228,12 @@ impl Machine {
         self.prepare_local_apics();
         enter(&mut self.state.cpus[0], &boot);
         Ok(boot.description)
+    }
+
+    /// The tables that announce the IOMMU, if there is one.
+    pub(crate) fn remapping_tables(&self) -> Vec<Vec<u8>> {
+        let iommu = self.state.wiring.iommu.as_ref();
+        iommu.map(|iommu| firmware::remapping_table(&iommu.part())).into_iter().collect()
     }
 
     /// Firmware leaves the 8259s connected to the bootstrap processor through LINT0 (virtual wire).

@@ -1,6 +1,6 @@
 //! Power-on without a kernel: a BIOS image finds a boot loader by itself.
 
-use crate::firmware::{self, File, FirmwareOptions};
+use crate::firmware::{self, File};
 use crate::load::Source;
 use crate::machine::{Machine, MachineError};
 use arch::segment::{Segment, SegmentRegister};
@@ -12,11 +12,8 @@ impl Machine {
     /// Has the bootstrap processor begin with a BIOS image, which looks for a disk to start.
     /// Answers what it was, for readers.
     pub fn power_on(&mut self, image: Source<'_>) -> Result<String, MachineError> {
-        let iommu = self.state.wiring.iommu.as_ref();
-        let tables: Vec<_> =
-            iommu.map(|iommu| firmware::remapping_table(&iommu.part())).into_iter().collect();
-        let options =
-            FirmwareOptions { extra_tables: &tables, ..FirmwareOptions::new(&self.state.topology) };
+        let tables = self.remapping_tables();
+        let options = self.state.firmware_options(&tables);
         let files = firmware::install_image(&mut self.memory, &options, image.bytes)
             .map_err(|error| MachineError::Firmware { file: image.name.to_owned(), error })?;
         let configuration = &mut self.state.wiring.chipset.firmware_configuration;

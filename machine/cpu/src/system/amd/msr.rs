@@ -15,7 +15,8 @@ const SYSCFG_WRITABLE: u64 = 0x007C_0000;
 /// TscFreqSel, always 1. [APM2 "HWCR"]
 const HWCR_TSC_FREQUENCY: u64 = 1 << 24;
 
-/// IBPB, and SBPB, the selective barrier of family 19h and later.
+/// IBPB, and SBPB, the selective barrier of family 19h and later, which kernels find out by writing
+/// it. [APM2 "Speculation Control MSRs"]
 const BARRIER: u64 = 1 << 0;
 const SELECTIVE_BARRIER: u64 = 1 << 7;
 const FIRST_FAMILY_WITH_SELECTIVE_BARRIER: u32 = 0x19;
@@ -83,7 +84,8 @@ fn performance_counter(cpu: &mut Cpu, index: usize) -> &mut u64 {
     performance(cpu, index * 2 + 1)
 }
 
-/// Nothing is predicted here, so a barrier takes its time and has no other effect.
+/// Nothing is predicted here, so a barrier takes its time and has no other effect. Reserved bits
+/// fault, and so do reads. [APM2 "Speculation Control MSRs"]
 fn write_prediction_command(
     cpu: &mut Cpu,
     _: &mut Bus<'_>,
