@@ -58,6 +58,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         machine.ask_all(many.clone(), &[7; 64 * AT_ONCE])?;
         Ok(())
     })?)?;
+    for (way, at) in
+        [("a breakpoint elsewhere", 0x20_2000), ("a breakpoint on its page", 0x10_00F0)]
+    {
+        let mut stopping = input_of(&mark);
+        stopping[2] = json!({ "do": "run", "instructions": 10_000, "breakpoints": [at] });
+        print(rate(way, &mut machine, 1, &mut |machine| {
+            machine.ask_all(stopping.clone(), &[7; 64])?;
+            Ok(())
+        })?)?;
+    }
     machine.ask(json!({ "do": "cover" }), &[])?;
     let mut covered = input_of(&mark);
     covered.push(json!({ "do": "coverage", "map": 65536 }));
@@ -97,7 +107,7 @@ fn rate(
         done += inputs;
     }
     let each = begun.elapsed().as_secs_f64() / done as f64;
-    Ok(format!("{way:<24} {:>8.0} inputs/s {:>8.1} us each", 1.0 / each, each * 1e6))
+    Ok(format!("{way:<25} {:>8.0} inputs/s {:>8.1} us each", 1.0 / each, each * 1e6))
 }
 
 fn multiboot() -> Vec<u8> {
