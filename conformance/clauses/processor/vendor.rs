@@ -168,8 +168,8 @@ fn cpuid_describes_caches_and_topology_in_the_leaves_of_the_vendor() {
     }
 }
 
-/// [APM2 "Speculation Control MSRs"]: PRED_CMD takes barriers, and is not read; Zen 2 has no selective
-/// one, and generic models have none.
+/// [APM2 "Speculation Control MSRs"]: PRED_CMD takes barriers, and is not read; Zen 2 has no
+/// selective one, and generic models have none.
 #[test]
 fn prediction_commands_are_written_where_a_part_has_them() {
     for (model, value, expected) in [
