@@ -136,7 +136,16 @@ features! {
     Rdpid = "rdpid", 0x7 . 0 Ecx 22;
     Fsrm = "fsrm", 0x7 . 0 Edx 4;
     Uintr = "uintr", 0x7 . 0 Edx 5;
+    MdClear = "md_clear", 0x7 . 0 Edx 10;
+    SpecCtrl = "spec_ctrl", 0x7 . 0 Edx 26;
+    Stibp = "stibp", 0x7 . 0 Edx 27;
+    FlushL1d = "flush_l1d", 0x7 . 0 Edx 28;
     ArchCapabilities = "arch_capabilities", 0x7 . 0 Edx 29;
+    Ssbd = "ssbd", 0x7 . 0 Edx 31;
+    Psfd = "psfd", 0x7 . 2 Edx 0;
+    IpredCtrl = "ipred_ctrl", 0x7 . 2 Edx 1;
+    RrsbaCtrl = "rrsba_ctrl", 0x7 . 2 Edx 2;
+    BhiCtrl = "bhi_ctrl", 0x7 . 2 Edx 4;
     Xsaveopt = "xsaveopt", 0xD . 1 Eax 0;
     Xsavec = "xsavec", 0xD . 1 Eax 1;
     Xgetbv1 = "xgetbv1", 0xD . 1 Eax 2;

@@ -33,6 +33,8 @@ pub const PACKAGE_C_STATES: u32 = 0xE2;
 pub const MTRR_CAP: u32 = 0xFE;
 /// IA32_ARCH_CAPABILITIES: see [`ArchCapabilities`].
 pub const ARCH_CAPABILITIES: u32 = 0x10A;
+/// IA32_FLUSH_CMD: write-only; bit 0 writes the first-level data cache back and empties it.
+pub const FLUSH_CMD: u32 = 0x10B;
 /// Code selector of SYSENTER; the other three follow from it.
 pub const SYSENTER_CS: u32 = 0x174;
 /// Stack pointer of SYSENTER.
@@ -190,6 +192,31 @@ pub struct PlatformInfo {
 }
 
 bitflags! {
+    /// SPEC_CTRL (48h): what speculation does not do. [SDM4 "IA32_SPEC_CTRL"]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+    pub struct SpecCtrl: u64 {
+        /// Indirect branches are not steered by less privileged code.
+        const IBRS = 1 << 0;
+        /// Nor by the core's other thread.
+        const STIBP = 1 << 1;
+        /// Loads wait for older stores whose addresses are not known.
+        const SSBD = 1 << 2;
+        /// No predictions of indirect branches at CPL 3.
+        const IPRED_DIS_U = 1 << 3;
+        /// The same at CPL 0 to 2.
+        const IPRED_DIS_S = 1 << 4;
+        /// RET takes no predictions from elsewhere at CPL 3.
+        const RRSBA_DIS_U = 1 << 5;
+        /// The same at CPL 0 to 2.
+        const RRSBA_DIS_S = 1 << 6;
+        /// No fast forwarding of stores.
+        const PSFD = 1 << 7;
+        /// Branch history from CPL 3 steers nothing at CPL 0 to 2.
+        const BHI_DIS_S = 1 << 10;
+    }
+}
+
+bitflags! {
     /// IA32_ARCH_CAPABILITIES (10Ah): which weaknesses of speculative execution a part does not
     /// have. [SDM4 "IA32_ARCH_CAPABILITIES"]
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -218,6 +245,10 @@ bitflags! {
         const FBSDP_NO = 1 << 14;
         /// No stale data from MMIO through the primary path.
         const PSDP_NO = 1 << 15;
+        /// VERW overwrites the fill buffers.
+        const FB_CLEAR = 1 << 17;
+        /// RET may take a prediction from elsewhere unless RRSBA_DIS_S restricts it.
+        const RRSBA = 1 << 19;
         /// Not open to branch-history injection.
         const BHI_NO = 1 << 20;
         /// Not open to RET predictions after a barrier, from before it.
@@ -231,22 +262,4 @@ bitflags! {
 
         const _ = !0;
     }
-}
-
-impl ArchCapabilities {
-    /// What holds of a processor that executes nothing speculatively.
-    pub const NOT_SPECULATING: Self = Self::RDCL_NO
-        .union(Self::SKIP_L1DFL_VMENTRY)
-        .union(Self::SSB_NO)
-        .union(Self::MDS_NO)
-        .union(Self::IF_PSCHANGE_MC_NO)
-        .union(Self::TAA_NO)
-        .union(Self::SBDR_SSDP_NO)
-        .union(Self::FBSDP_NO)
-        .union(Self::PSDP_NO)
-        .union(Self::BHI_NO)
-        .union(Self::PBRSB_NO)
-        .union(Self::GDS_NO)
-        .union(Self::RFDS_NO)
-        .union(Self::ITS_NO);
 }

@@ -12,6 +12,7 @@ mod layout;
 mod page;
 mod paging;
 mod paging_legacy;
+mod speculation;
 mod state;
 mod subject;
 mod system_call;

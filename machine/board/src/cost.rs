@@ -192,6 +192,12 @@ sections! {
     MitigationFigures "mitigation" {
         /// A write of the indirect-branch prediction barrier.
         prediction_barrier,
+        /// A write of SPEC_CTRL, beyond the instruction's class.
+        speculation_control,
+        /// VERW where it overwrites the buffers that can be sampled, likewise.
+        buffer_clear,
+        /// A write-back of the first-level data cache, likewise.
+        cache_flush,
     }
     /// Nanoseconds of AVIC's doings.
     AvicFigures "avic" {
@@ -394,6 +400,9 @@ impl CostProfile {
             Step::UserDelivery => uintr(|own| &own.delivery),
             Step::UserReturn => uintr(|own| &own.uiret),
             Step::PredictionBarrier => core(&self.mitigation.prediction_barrier),
+            Step::SpeculationControl => core(&self.mitigation.speculation_control),
+            Step::BufferClear => core(&self.mitigation.buffer_clear),
+            Step::CacheFlush => core(&self.mitigation.cache_flush),
         })
     }
 

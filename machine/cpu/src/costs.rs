@@ -67,6 +67,12 @@ pub enum Step {
     UserReturn,
     /// The indirect-branch prediction barrier, beyond the instruction's class.
     PredictionBarrier,
+    /// WRMSR of SPEC_CTRL, likewise.
+    SpeculationControl,
+    /// VERW where it overwrites the buffers that can be sampled, likewise.
+    BufferClear,
+    /// The write-back of the first-level data cache, likewise.
+    CacheFlush,
 }
 
 impl Step {
@@ -102,10 +108,13 @@ impl Step {
             UserDelivery,
             UserReturn,
             PredictionBarrier,
+            SpeculationControl,
+            BufferClear,
+            CacheFlush,
         ]
     };
     /// Kinds, for tables by kind.
-    pub const COUNT: usize = Self::PredictionBarrier as usize + 1;
+    pub const COUNT: usize = Self::CacheFlush as usize + 1;
 
     pub(crate) fn of_apic_msr_write(msr: u32) -> Self {
         match Register::of_msr(msr) {

@@ -4,6 +4,7 @@ use crate::operation::decode::Dialect;
 use crate::variant::{Behaviour, VariantError};
 use crate::vmx::Capabilities;
 use arch::cpuid::{Feature, FeatureSet};
+use arch::msr::ArchCapabilities;
 use serde::{Deserialize, Serialize};
 
 mod choice;
@@ -63,6 +64,7 @@ pub struct CpuModel {
     crystal: Option<Crystal>,
     last_leaf: u32,
     microcode: u32,
+    arch_capabilities: ArchCapabilities,
     caches: Caches,
     features: FeatureSet,
     raw_leaves: Vec<RawLeaf>,
@@ -184,6 +186,11 @@ impl CpuModel {
     /// `None` where CPUID does not enumerate it.
     pub fn crystal(&self) -> Option<Crystal> {
         self.crystal
+    }
+
+    /// Which weaknesses of speculative execution the part says that it does not have.
+    pub fn arch_capabilities(&self) -> ArchCapabilities {
+        self.arch_capabilities
     }
 
     /// The revision of the microcode update.

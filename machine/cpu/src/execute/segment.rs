@@ -18,6 +18,7 @@ use crate::system::far;
 use crate::width::{RSP, Width};
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::control::rflags;
+use arch::cpuid::Feature;
 use arch::segment::SegmentRegister;
 use iced_x86::{Code, Instruction, Mnemonic};
 
@@ -223,6 +224,11 @@ fn verify<const WRITE: bool>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Resul
     let selector = selector_operand(cpu, bus, op, op.a)?;
     let allowed = descriptor::may_access(cpu, bus, selector, WRITE)?;
     cpu.registers.flags.set_zero(allowed);
+    // The form with a register does not overwrite buffers. [Intel's "Microarchitectural Data
+    // Sampling"]
+    if WRITE && op.has(Op::MEMORY) && cpu.model.has(Feature::MdClear) {
+        cpu.clock.take(Step::BufferClear);
+    }
     Ok(())
 }
 

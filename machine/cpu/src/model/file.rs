@@ -4,6 +4,7 @@ use super::schema::{File, Iommu};
 use super::{CpuModel, IommuPart, ModelError, Placement};
 use crate::variant::Behaviour;
 use arch::cpuid::{Feature, FeatureSet};
+use arch::msr::ArchCapabilities;
 
 impl CpuModel {
     /// Reads a model file.
@@ -31,6 +32,9 @@ impl CpuModel {
             crystal: file.crystal,
             last_leaf: file.last_leaf,
             microcode: file.microcode,
+            arch_capabilities: file
+                .arch_capabilities
+                .map_or_else(Default::default, |word| ArchCapabilities::from_bits_retain(word.0)),
             caches: file.caches,
             features,
             raw_leaves: file.leaves.raw,

@@ -40,6 +40,9 @@ pub struct File {
     /// The update revision that IA32_BIOS_SIGN_ID shows: systems look for errata by it.
     #[serde(default)]
     pub microcode: u32,
+    /// IA32_ARCH_CAPABILITIES, for parts that have it.
+    #[serde(default)]
+    pub arch_capabilities: Option<Word>,
     pub caches: Caches,
     pub features: Vec<String>,
     /// Leaves of CPUID that are answered as they stand here.
@@ -201,6 +204,7 @@ impl File {
                 return Err(format!("features: {feature:?} is none; {}", alike(feature)));
             }
         }
+        file.check_arch_capabilities()?;
         let announces_it = file.features.iter().any(|feature| feature == Feature::Vmx.name());
         if announces_it != file.virtualization.is_some() {
             let (there, lacks) = if announces_it {
@@ -220,6 +224,19 @@ impl File {
             ));
         }
         Ok(file)
+    }
+
+    /// The register's value is there just where the register is.
+    fn check_arch_capabilities(&self) -> Result<(), String> {
+        let name = Feature::ArchCapabilities.name();
+        let is_announced = self.features.iter().any(|feature| feature == name);
+        match (is_announced, self.arch_capabilities) {
+            (true, None) => Err(format!(
+                "features have {name:?}, but the key {name}, which says what the register holds, is not there"
+            )),
+            (false, Some(_)) => Err(format!("{name} is there, but features do not have {name:?}")),
+            _ => Ok(()),
+        }
     }
 
     /// Whether no standard leaf has the number.

@@ -77,7 +77,7 @@ const ALL: &[Row] = &[
     leaf(1, |model, _, _, features| model.signature_leaf(features)),
     leaf(5, |_, _, _, _| Leaf::new(64, 64, 3, 0x11)),
     leaf(6, plain),
-    parted(7, |_, _, part, features| if part == 0 { features } else { Leaf::default() }),
+    parted(7, |model, _, part, features| model.structured_leaf(part, features)),
     parted(0xB, |model, _, part, _| model.topology(part)),
     only(Feature::Xsave, parted(0xD, |model, _, part, features| model.xsave_leaf(part, features))),
     leaf(0x15, |model, _, _, _| model.crystal_leaf()),
@@ -172,6 +172,16 @@ impl CpuModel {
         let place = self.placement;
         let ebx = place.apic_id << 24 | place.package_cpus.clamp(1, 255) << 16 | 8 << 8;
         Leaf { eax: self.signature(), ebx, ..features }
+    }
+
+    /// EAX of the first part says which is the last.
+    fn structured_leaf(&self, part: u32, features: Leaf) -> Leaf {
+        const LAST_WITH_FEATURES: u32 = 2;
+        let is_there = self.features().leaf(7, LAST_WITH_FEATURES) != [0; 4];
+        match part {
+            0 if is_there => Leaf { eax: LAST_WITH_FEATURES, ..features },
+            _ => features,
+        }
     }
 
     pub(super) fn width_leaf(&self, features: Leaf) -> Leaf {

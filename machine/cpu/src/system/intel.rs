@@ -2,3 +2,4 @@
 
 pub mod cpuid;
 pub mod msr;
+mod speculation;

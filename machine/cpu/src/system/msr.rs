@@ -12,7 +12,7 @@ use crate::state::msr::BANKS;
 use crate::{Attention, Bus, Cpu, Stop};
 use arch::cpuid::Feature;
 use arch::memory_type;
-use arch::msr::{self, ArchCapabilities};
+use arch::msr;
 use arch::segment::SegmentRegister;
 
 const LOW_HALF: u64 = 0xFFFF_FFFF;
@@ -154,10 +154,7 @@ const ALL: &[Row] = {
         read_only(msr::MTRR_CAP, Read::Value(MTRR_CAPABILITIES)),
         only(
             Feature::ArchCapabilities,
-            read_only(
-                msr::ARCH_CAPABILITIES,
-                Read::Value(ArchCapabilities::NOT_SPECULATING.bits()),
-            ),
+            read_only(msr::ARCH_CAPABILITIES, Read::Of(|cpu| cpu.model.arch_capabilities().bits())),
         ),
         kept(msr::SYSENTER_CS, |cpu, _| &mut cpu.control.syscall.sysenter_cs, Bits(LOW_HALF)),
         kept(msr::SYSENTER_ESP, |cpu, _| &mut cpu.control.syscall.sysenter_esp, Canonical),

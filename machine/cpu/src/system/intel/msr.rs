@@ -1,12 +1,13 @@
 //! Registers of Intel's parts. [SDM4 "Model-Specific Registers"]
 
+use super::speculation;
 use crate::state::msr::misc_enable;
 use crate::system::msr::{
     LAST_BANK_REGISTER, Legal, Read, Row, Write, bank_register, inert, kept, only, read_only, row,
     write_bank,
 };
 use crate::{Bus, Cpu, Stop};
-use arch::cpuid::Feature::Uintr;
+use arch::cpuid::Feature::{FlushL1d, SpecCtrl, Uintr};
 use arch::msr::{self, CoreThreadCount, PlatformInfo};
 use arch::uintr::{DESCRIPTOR_RESERVED, UintrMisc, UintrTargets};
 
@@ -21,8 +22,32 @@ pub const TABLE: &[Row] = {
         // No firmware handles any here.
         read_only(msr::SMI_COUNT, Read::Value(0)),
         read_only(msr::CORE_THREAD_COUNT, Read::Of(core_thread_count)),
+        only(
+            SpecCtrl,
+            row(
+                (msr::SPEC_CTRL, msr::SPEC_CTRL),
+                Read::Of(|cpu| cpu.control.msr.spec_ctrl),
+                Write::Done(speculation::write_control),
+            ),
+        ),
+        only(
+            SpecCtrl,
+            row(
+                (msr::PRED_CMD, msr::PRED_CMD),
+                Read::Nothing,
+                Write::Done(speculation::write_prediction_command),
+            ),
+        ),
         read_only(msr::PLATFORM_INFO, Read::Of(platform_info)),
         inert(msr::PACKAGE_C_STATES, msr::PACKAGE_C_STATES),
+        only(
+            FlushL1d,
+            row(
+                (msr::FLUSH_CMD, msr::FLUSH_CMD),
+                Read::Nothing,
+                Write::Done(speculation::write_flush_command),
+            ),
+        ),
         kept(
             msr::MISC_ENABLE,
             |cpu, _| &mut cpu.control.msr.misc_enable,
