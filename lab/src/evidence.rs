@@ -4,6 +4,7 @@
 //! fitted to is none, and one that follows from other rows says nothing that these do not.
 
 mod cell;
+mod estimate;
 pub mod kept;
 mod output;
 pub mod plan;
@@ -20,6 +21,7 @@ use crate::comparison::{Comparison, ExitRow};
 use crate::drive::counters::Count;
 use crate::plan::Experiment;
 use cell::{Cell, Formula};
+use estimate::Estimate;
 use serde::Serialize;
 
 /// What stands for the number of exits among the measures.
@@ -39,6 +41,8 @@ pub struct Prediction {
     pub published: f64,
     /// This run's, where it has one.
     pub found: Option<f64>,
+    /// Between what it lies by the intervals of the seeds, where it was measured from several.
+    pub interval: Option<(f64, f64)>,
     /// Of what was found, in percent of the published figure.
     pub error: Option<f64>,
     #[serde(rename = "use")]
@@ -95,46 +99,59 @@ fn prediction(
     };
     Some(Prediction {
         served: figure.served(fitted),
-        error: found.map(|found| (found - figure.value) / figure.value.abs() * 100.0),
+        error: found.map(|found| (found.value - figure.value) / figure.value.abs() * 100.0),
         name: figure.title,
         source: format!("{}: {}", figure.published.document, figure.published.section),
         unit: figure.unit,
         published: figure.value,
-        found,
+        found: found.map(|found| found.value),
+        interval: found.and_then(|found| found.interval),
         reason: figure.unpredicted,
     })
 }
 
-fn find(figure: &Published, comparisons: &[Comparison], scale: Scale) -> Option<f64> {
+fn find(figure: &Published, comparisons: &[Comparison], scale: Scale) -> Option<Estimate> {
     let of = |cell: &Cell| value(cell, comparisons);
     let value = match &figure.formula()? {
         Formula::Value(cell) => of(cell)?,
-        Formula::Ratio(above, below) => of(above)? / of(below)?,
-        Formula::Difference(more, less) => of(more)? - of(less)?,
+        Formula::Ratio(above, below) => of(above)?.with(of(below)?, |above, below| above / below),
+        Formula::Difference(more, less) => of(more)?.with(of(less)?, |more, less| more - less),
     };
-    let in_unit = match figure.unit.as_str() {
+    let in_unit = value.map(|value| match figure.unit.as_str() {
         "ns" => value * 1e9 / scale.tsc_hertz as f64,
         "M IPIs/s" => value / 1e6,
         _ => value,
-    };
+    });
     // Pairs of processors of their own share nothing.
     let own = f64::from((scale.guest_cpus / 2).max(1));
     let Take::Measure(place) = &figure.take else { return None };
-    Some(place.senders.map_or(in_unit, |senders| in_unit / own * f64::from(senders)))
+    Some(match place.senders {
+        Some(senders) => in_unit.map(|rate| rate / own * f64::from(senders)),
+        None => in_unit,
+    })
 }
 
-fn value(cell: &Cell, comparisons: &[Comparison]) -> Option<f64> {
+fn value(cell: &Cell, comparisons: &[Comparison]) -> Option<Estimate> {
     let comparison = comparisons.iter().find(|one| one.name == cell.apic)?;
     if let Some(words) = cell.measure.strip_prefix("exits ") {
         let (reason, what) = words.rsplit_once(' ')?;
-        return of_exits(comparison, reason, what, cell.setting);
+        return of_exits(comparison, reason, what, cell.setting).map(Estimate::exact);
     }
-    let measure = || comparison.measures.iter().find(|one| one.name == cell.measure);
+    if cell.setting == Setting::Change && cell.measure == EXITS {
+        return comparison.change().map(Estimate::exact);
+    }
+    let measure = comparison.measures.iter().find(|one| one.name == cell.measure)?;
+    let spreads = measure.over_seeds;
+    let on = || Some(Estimate::of(measure.on?, spreads.and_then(|both| both.on)));
+    let off = || Some(Estimate::of(measure.off?, spreads.and_then(|both| both.off)));
     match cell.setting {
-        Setting::Change if cell.measure == EXITS => comparison.change(),
-        Setting::Change => measure()?.change(),
-        Setting::On => measure()?.on,
-        Setting::Off => measure()?.off,
+        Setting::On => on(),
+        Setting::Off => off(),
+        // As [`Measure::change`] has it, which knows what has none.
+        Setting::Change => {
+            measure.change()?;
+            Some(on()?.with(off()?, |on, off| (on - off) / off * 100.0))
+        }
     }
 }
 
@@ -211,6 +228,7 @@ mod tests {
         let found = predict(zen4("ipi"), &[comparison("x2APIC", &measures)], scale, &[]);
         let fence = found.iter().find(|one| one.name.contains("adds")).expect("the fence's row");
         assert_eq!((fence.found, fence.served), (Some(16.0), Use::Computed));
+        assert_eq!(fence.interval, None, "one seed");
     }
 
     #[test]

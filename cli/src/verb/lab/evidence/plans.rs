@@ -159,7 +159,8 @@ fn of_result(figure: &Published, text: &str) -> Option<(f64, Option<(f64, f64)>)
     let result: Json = serde_json::from_str(text).ok()?;
     let rows = result["predictions"].as_array()?;
     let row = rows.iter().find(|row| row["name"].as_str() == Some(&figure.title))?;
-    Some((row["found"].as_f64()?, None))
+    let end = |at: usize| row["interval"][at].as_f64();
+    Some((row["found"].as_f64()?, end(0).zip(end(1))))
 }
 
 /// Programs tell cycles of the time-stamp counter.
