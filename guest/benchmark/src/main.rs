@@ -101,9 +101,7 @@ fn measure(selection: &Selection, mode: Mode) -> bool {
         if selection.wants(Test::Ipi) {
             arrived &= latency::measure(selection, path);
         }
-        if selection.wants(Test::Throughput) {
-            arrived &= throughput::measure(selection, path);
-        }
+        arrived &= throughput::measure(selection, path);
     }
     let name = path::mode_name(mode);
     arrived &= measure_local(selection, mode);

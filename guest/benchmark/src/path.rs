@@ -57,8 +57,8 @@ impl Path {
     }
 
     /// The command for everyone but the sender.
-    pub fn to_others(self) -> Icr {
-        apic::shorthand(Scope::AllButSelf, COUNTED_VECTOR)
+    pub fn to_others(self, vector: u8) -> Icr {
+        apic::shorthand(Scope::AllButSelf, vector)
     }
 
     #[inline(always)]

@@ -1,5 +1,5 @@
 //! What the command line asks for:
-//! `tests=ipi,self,throughput,timer,eoi,exits,arm,device,mix apic=xapic|x2apic|both fence=on|off|both
+//! `tests=ipi,self,throughput,lock,timer,eoi,exits,arm,device,mix apic=xapic|x2apic|both fence=on|off|both
 //! targets=spinning|halted|both samples=N warmup=N messages=N gap=CYCLES patience=CYCLES
 //! seed=N seeds=N cpus=N`.
 
@@ -15,6 +15,8 @@ pub enum Test {
     Ipi,
     SelfIpi,
     Throughput,
+    /// Only where it is named.
+    Lock,
     Timer,
     Eoi,
     Exits,
@@ -26,10 +28,11 @@ pub enum Test {
     Mix,
 }
 
-const NAMES: [(&str, Test); 9] = [
+const NAMES: [(&str, Test); 10] = [
     ("ipi", Test::Ipi),
     ("self", Test::SelfIpi),
     ("throughput", Test::Throughput),
+    ("lock", Test::Lock),
     ("timer", Test::Timer),
     ("eoi", Test::Eoi),
     ("exits", Test::Exits),

@@ -4,11 +4,13 @@
 
 use crate::path::Path;
 use crate::patience;
-use crate::selection::Selection;
+use crate::selection::{Selection, Test};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use runtime::instruction::time_stamp;
+use runtime::interrupt::{self, Frame};
 use runtime::processor::{self, Processor};
-use runtime::{clock, job, print};
+use runtime::vector::COUNTED_VECTOR;
+use runtime::{apic, clock, job, print};
 
 /// Who sends to whom.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,10 +23,13 @@ enum Pattern {
     AllToOne,
     /// The first to all others at once.
     Broadcast,
+    /// The same to handlers that take a lock, one after the other.
+    LockedBroadcast,
 }
 
 impl Pattern {
-    const ALL: [Self; 4] = [Self::Pairs, Self::Mesh, Self::AllToOne, Self::Broadcast];
+    const ALL: [Self; 5] =
+        [Self::Pairs, Self::Mesh, Self::AllToOne, Self::Broadcast, Self::LockedBroadcast];
 
     fn name(self) -> &'static str {
         match self {
@@ -32,7 +37,20 @@ impl Pattern {
             Self::Mesh => "ipi_mesh",
             Self::AllToOne => "ipi_all_to_one",
             Self::Broadcast => "ipi_broadcast",
+            Self::LockedBroadcast => "ipi_broadcast_lock",
         }
+    }
+
+    fn is_wanted(self, selection: &Selection) -> bool {
+        match self {
+            Self::LockedBroadcast => selection.names(Test::Lock),
+            _ => selection.wants(Test::Throughput),
+        }
+    }
+
+    /// To all others, by a shorthand.
+    fn is_broadcast(self) -> bool {
+        matches!(self, Self::Broadcast | Self::LockedBroadcast)
     }
 
     fn is_sender(self, index: usize) -> bool {
@@ -40,12 +58,14 @@ impl Pattern {
             Self::Pairs => index.is_multiple_of(2),
             Self::Mesh => true,
             Self::AllToOne => index != 0,
-            Self::Broadcast => index == 0,
+            Self::Broadcast | Self::LockedBroadcast => index == 0,
         }
     }
 }
 
 const PATTERN_SHIFT: u32 = 8;
+/// Of handlers that take a lock.
+const LOCKED_VECTOR: u8 = 0xE4;
 
 /// What a run shares; reset before each.
 static MESSAGES: AtomicU64 = AtomicU64::new(0);
@@ -55,7 +75,10 @@ static FIRST_START: AtomicU64 = AtomicU64::new(0);
 static LAST_END: AtomicU64 = AtomicU64::new(0);
 static IS_LOST: AtomicBool = AtomicBool::new(false);
 
-/// All patterns; whether every interrupt arrived.
+/// What the handlers of a locked broadcast take.
+static LOCK: AtomicBool = AtomicBool::new(false);
+
+/// The patterns that are wanted; whether every interrupt arrived.
 pub fn measure(selection: &Selection, path: Path) -> bool {
     let everyone = processor::all().all(|target| path.to(target).is_some());
     if processor::count() < 2 || !everyone {
@@ -63,7 +86,8 @@ pub fn measure(selection: &Selection, path: Path) -> bool {
     }
     Pattern::ALL
         .into_iter()
-        .filter(|&pattern| pattern != Pattern::Broadcast || path.is_physical())
+        .filter(|pattern| pattern.is_wanted(selection))
+        .filter(|pattern| !pattern.is_broadcast() || path.is_physical())
         .all(|pattern| run(selection, path, pattern))
 }
 
@@ -80,13 +104,14 @@ fn run(selection: &Selection, path: Path, pattern: Pattern) -> bool {
     FIRST_START.store(u64::MAX, Ordering::Relaxed);
     LAST_END.store(0, Ordering::Relaxed);
     IS_LOST.store(false, Ordering::Relaxed);
+    interrupt::set_handler(LOCKED_VECTOR, take_lock);
     let place = Pattern::ALL.iter().position(|other| *other == pattern).unwrap_or(0);
     job::run_on(0..cpus, take_part, path.encode() | place << PATTERN_SHIFT);
 
     let is_lost = IS_LOST.load(Ordering::Relaxed);
     let cycles =
         LAST_END.load(Ordering::Relaxed).saturating_sub(FIRST_START.load(Ordering::Relaxed));
-    let receivers = if pattern == Pattern::Broadcast { cpus as u64 - 1 } else { 1 };
+    let receivers = if pattern.is_broadcast() { cpus as u64 - 1 } else { 1 };
     let messages = selection.messages * senders as u64 * receivers;
     let per_second = clock::kilohertz().map_or(0, |khz| {
         (u128::from(messages) * u128::from(khz) * 1000 / u128::from(cycles.max(1))) as u64
@@ -106,7 +131,7 @@ fn run(selection: &Selection, path: Path, pattern: Pattern) -> bool {
 
 /// One processor's part: start together, send or spin, and stay until all senders are done.
 fn take_part(argument: usize) {
-    let (path, pattern) = (Path::decode(argument), Pattern::ALL[argument >> PATTERN_SHIFT & 3]);
+    let (path, pattern) = (Path::decode(argument), Pattern::ALL[argument >> PATTERN_SHIFT]);
     READY.fetch_sub(1, Ordering::SeqCst);
     while READY.load(Ordering::Acquire) != 0 {
         core::hint::spin_loop();
@@ -127,7 +152,8 @@ fn send_all(path: Path, pattern: Pattern) {
     let mut random = 0x9E37_79B9_7F4A_7C15 ^ (own as u64 + 1);
     for _ in 0..MESSAGES.load(Ordering::Relaxed) {
         let arrived = match pattern {
-            Pattern::Broadcast => broadcast(path),
+            Pattern::Broadcast => broadcast(path, COUNTED_VECTOR),
+            Pattern::LockedBroadcast => broadcast(path, LOCKED_VECTOR),
             Pattern::Pairs => send(path, processor::get(own + 1)),
             Pattern::AllToOne => send(path, processor::get(0)),
             Pattern::Mesh => {
@@ -151,12 +177,24 @@ fn send(path: Path, target: &Processor) -> bool {
     patience::wait_while(|| !target.has_served(ticket))
 }
 
-fn broadcast(path: Path) -> bool {
+/// What a handler of a function call does that works under a lock.
+fn take_lock(_: &mut Frame) {
+    while LOCK.swap(true, Ordering::Acquire) {
+        while LOCK.load(Ordering::Relaxed) {
+            core::hint::spin_loop();
+        }
+    }
+    LOCK.store(false, Ordering::Release);
+    processor::current().serve();
+    apic::end_of_interrupt();
+}
+
+fn broadcast(path: Path, vector: u8) -> bool {
     let others = || processor::all().skip(1);
     others().for_each(|target| {
         target.post_request();
     });
-    path.send(path.to_others());
+    path.send(path.to_others(vector));
     others().all(|target| {
         // Nobody else posts: the last request is ours.
         let ticket = target.requests.posted.load(Ordering::Relaxed);

@@ -128,6 +128,13 @@ impl Processor {
         self.arrivals.served.load(Ordering::Acquire) >= ticket
     }
 
+    /// Publishes, on this processor and from the handler of an interrupt, that all requests which
+    /// were posted by now are handled.
+    pub fn serve(&self) {
+        let posted = self.requests.posted.load(Ordering::Acquire);
+        self.arrivals.served.store(posted, Ordering::Release);
+    }
+
     /// How many counted interrupts have come.
     pub fn arrival_count(&self) -> u64 {
         self.arrivals.count.load(Ordering::Acquire)
