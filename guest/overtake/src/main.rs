@@ -41,7 +41,8 @@ fn overtake(boot: &BootInformation) -> Status {
     );
     if processor::count() <= RECEIVER {
         print!(
-            "{{\"record\":\"unavailable\",\"what\":\"overtake\",\"reason\":\"there is one processor\"}}"
+            "{{\"record\":\"unavailable\",\"what\":\"overtake\",\
+             \"reason\":\"there is one processor\"}}"
         );
         return Status::Failed;
     }

@@ -16,5 +16,5 @@ pub enum MemoryOrder {
 /// All of them.
 pub(crate) const VARIANTS: &[Variant] = &[choice!("memory",
     "whether others see stores at once, or by way of a buffer of the processor that stores",
-    "SDM3 \"Store Buffer\", APM2 \"Memory System\": parts have buffers; off, no fence is ever missed",
+    "SDM3 \"Store Buffer\": parts have buffers; without them no fence is ever missed",
     memory_order: "sequential" = MemoryOrder::Sequential, "tso" = MemoryOrder::Tso)];
