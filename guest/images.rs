@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The images, each a binary crate of this folder.
-pub const NAMES: [&str; 4] = ["benchmark", "workload", "uintr", "hypervisor"];
+pub const NAMES: [&str; 5] = ["benchmark", "workload", "uintr", "overtake", "hypervisor"];
 /// The one that has another built in: the guest that it runs if it is given none.
 const OUTER: &str = "hypervisor";
 const BUILT_IN: &str = "benchmark";

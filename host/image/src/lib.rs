@@ -18,11 +18,15 @@ pub const HYPERVISOR: &[u8] = include_bytes!(env!("IMAGE_HYPERVISOR"));
 /// Checks user interrupts, and measures SENDUIPI. See `guest/uintr`.
 pub const UINTR: &[u8] = include_bytes!(env!("IMAGE_UINTR"));
 
+/// Counts interrupts that come before the data that they announce. See `guest/overtake`.
+pub const OVERTAKE: &[u8] = include_bytes!(env!("IMAGE_OVERTAKE"));
+
 /// All of them, by name.
-pub const ALL: [(&str, &[u8]); 4] = [
+pub const ALL: [(&str, &[u8]); 5] = [
     ("benchmark", BENCHMARK),
     ("workload", WORKLOAD),
     ("uintr", UINTR),
+    ("overtake", OVERTAKE),
     ("hypervisor", HYPERVISOR),
 ];
 

@@ -27,6 +27,7 @@ mod record;
 mod schedule;
 mod server;
 pub mod snapshot;
+mod store_buffers;
 pub mod topology;
 mod translated;
 mod turn;

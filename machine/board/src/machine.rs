@@ -8,6 +8,7 @@ use crate::load::{self, BootRequest, BootState, EntryMode, LoadError, Module, So
 use crate::moments::Moments;
 use crate::outcome::Outcome;
 use crate::recall::Recall;
+use crate::store_buffers;
 use crate::topology::{BadTopology, Level, Topology};
 use crate::turn::Turn;
 use crate::wiring::Wiring;
@@ -17,7 +18,7 @@ use arch::cpuid::Feature;
 use arch::identity::CpuIndex;
 use arch::segment::{Attributes, Segment, SegmentRegister};
 use arch::time::Picoseconds;
-use bus::{GuestMemory, HostMemoryExhausted};
+use bus::{GuestMemory, HostMemoryExhausted, StoreBuffer};
 use cpu::decode::Dialect;
 use cpu::{Attention, CodeCache, Cpu, CpuModel, ModelError, Placement};
 use device::onboard::Onboard;
@@ -122,6 +123,8 @@ pub struct State {
     pub topology: Topology,
     /// The latest moment that the schedule has dealt with.
     pub now: Picoseconds,
+    /// By processor: what it has stored and others do not see. None where all is seen at once.
+    pub(crate) stores: Vec<StoreBuffer>,
     /// The turn that the last run's limits cut short.
     pub(crate) turn: Option<Turn>,
 }
@@ -186,7 +189,12 @@ impl Machine {
             topology.cpus().map(|index| processor(configuration, &costs, index)).collect();
         let model = &configuration.model;
         let mut cache = CodeCache::new(costs.instruction_costs(model), model.dialect());
-        cache.translate_as_wanted();
+        let stores = store_buffers::of(configuration);
+        if stores.is_empty() {
+            cache.translate_as_wanted();
+        } else {
+            cache.keep_stores();
+        }
         Ok(Self {
             state: State {
                 inboxes: vec![Default::default(); cpus.len()],
@@ -195,6 +203,7 @@ impl Machine {
                 postings: Postings::every(configuration.iommu),
                 topology,
                 now: Picoseconds::ZERO,
+                stores,
                 turn: None,
             },
             memory,

@@ -149,11 +149,13 @@ impl Machine {
     ) -> RunEnd {
         self.state.now = self.state.now.max(at);
         self.wake(index, at);
+        let stores = self.begin_stores(index, at);
         let others = self.moments.earliest_but(index);
+        let short = stores.filter(|(near, _)| others < Some(*near) && others.is_some());
         let horizon = others.map(|moment| moment.saturating_add(self.moments.shortest_message));
         let inbox = self.state.inboxes[index].next();
         let held = self.state.wiring.recorder.next_hold(index);
-        let until = [device, horizon, inbox, held]
+        let until = [device, horizon, inbox, held, short.map(|(_, until)| until)]
             .into_iter()
             .flatten()
             .fold(Picoseconds::MAX, Picoseconds::min)
@@ -176,13 +178,16 @@ impl Machine {
         let left = self.instructions_left(limits);
         let begin = self.state.cpus[usize::from(turn.cpu.0)].clock.now();
         self.memory.begin_probe(Initiator::Cpu(turn.cpu), begin);
+        self.lend_stores(usize::from(turn.cpu.0));
         let mut bus = Bus { memory: &mut self.memory, platform: &mut self.state.wiring };
         let cpu = &mut self.state.cpus[usize::from(turn.cpu.0)];
         let end = cpu.run(&mut self.cache, &mut bus, turn.until.min(limits.until), left);
         let is_cut = matches!(end, RunEnd::Time | RunEnd::Instructions | RunEnd::Point)
             && cpu.clock.now() < turn.until;
         self.state.turn = is_cut.then_some(turn);
+        self.take_stores_back(turn, !is_cut);
         if end == RunEnd::Shutdown {
+            let cpu = &self.state.cpus[usize::from(turn.cpu.0)];
             let (at, ip) = (cpu.clock.now(), cpu.registers.ip);
             let event = Event::Shutdown { rip: Linear(ip) };
             self.state.wiring.recorder.note(turn.cpu, at, event);
@@ -217,7 +222,7 @@ impl Machine {
 
     /// Processors whose monitored line was written by `now` go on from there, not from when they
     /// began to wait.
-    fn release_monitors(&mut self, now: Picoseconds) {
+    pub(crate) fn release_monitors(&mut self, now: Picoseconds) {
         let writes = Some(self.memory.watched_writes);
         if std::mem::replace(&mut self.moments.looked_at, writes) == writes {
             return;

@@ -12,6 +12,7 @@ mod memory;
 mod platform;
 mod probe;
 mod random;
+mod store_buffer;
 mod undo;
 pub mod walk;
 
@@ -22,4 +23,5 @@ pub use memory::{
 pub use platform::{Context, DirectMemoryAccess, DmaFault, Platform, Visit};
 pub use probe::{Author, HardwareWrite, Probe};
 pub use random::Random;
+pub use store_buffer::StoreBuffer;
 pub use undo::Before;

@@ -2,6 +2,7 @@
 //! code that has been decoded.
 
 use crate::probe::{Author, Probe};
+use crate::store_buffer::StoreBuffer;
 use crate::undo::Undo;
 use arch::address::{PAGE_SIZE, SystemPhysical};
 
@@ -50,6 +51,10 @@ pub struct GuestMemory {
     pub watched_writes: u64,
     /// What takes memory back to a mark, while there is one.
     pub(crate) undo: Option<Box<Undo>>,
+    /// The stores that only the processor sees that runs, where stores are kept.
+    pub(crate) lent: Option<StoreBuffer>,
+    /// Whether the bytes beneath a write are wanted before it: there is a mark, or stores are kept.
+    is_recorded: bool,
     /// What a debugger wants to know hardware's writes to.
     pub(crate) probe: Option<Box<Probe>>,
 }
@@ -85,6 +90,8 @@ impl GuestMemory {
             generations: vec![0; pages],
             watched_writes: 0,
             undo: None,
+            lent: None,
+            is_recorded: false,
             probe: None,
         }
     }
@@ -170,7 +177,11 @@ impl GuestMemory {
         change: impl FnOnce(&mut [u8]),
     ) {
         let watched = self.look_before(offset, length);
-        let Some(bytes) = self.ram_mut(offset, length) else { return };
+        if self.is_recorded {
+            self.publish_stores();
+            self.save_before_change(offset, length);
+        }
+        let Some(bytes) = self.ram.get_mut(offset..offset + length) else { return };
         change(bytes);
         if length != 0 {
             self.note_write(offset, length);
@@ -200,7 +211,8 @@ impl GuestMemory {
 
     /// Marks the lines of `[offset, offset + length)` (an index into `ram`) as watched.
     pub fn watch(&mut self, offset: usize, length: usize) {
-        self.save_before(offset, length.max(1));
+        self.publish_lines(offset, length.max(1));
+        self.save_before_change(offset, length.max(1));
         for line in offset / 64..=(offset + length.max(1) - 1) / 64 {
             self.watched_lines[line / 64] |= 1 << (line % 64);
         }
@@ -221,6 +233,7 @@ impl GuestMemory {
     /// page's lines is watched.
     #[inline(always)]
     pub fn unwatched_mut(&mut self, offset: usize, length: usize) -> Option<&mut [u8]> {
+        debug_assert!(self.lent.is_none(), "a store that nobody keeps");
         if self.watched_lines.get(offset >> 12) != Some(&0) {
             return None;
         }
@@ -237,9 +250,28 @@ impl GuestMemory {
     /// A writer that does not go through [`Self::unwatched_mut`] says so first.
     #[inline(always)]
     pub fn save_before(&mut self, offset: usize, length: usize) {
+        if self.is_recorded {
+            self.record(offset, length);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn record(&mut self, offset: usize, length: usize) {
+        self.save_before_change(offset, length);
+        self.keep_store(offset, length);
+    }
+
+    /// The same of a change that is no processor's store.
+    pub(crate) fn save_before_change(&mut self, offset: usize, length: usize) {
         if self.undo.is_some() {
             self.save_pages(offset, length);
         }
+    }
+
+    /// After a mark was made or left, or a buffer lent or taken back.
+    pub(crate) fn update_recorded(&mut self) {
+        self.is_recorded = self.undo.is_some() || self.lent.is_some();
     }
 
     /// The lines of a page that are watched, a bit each.
@@ -272,6 +304,7 @@ impl GuestMemory {
         self.watched_lines[page] = 0;
         self.generations[page] = self.generations[page].saturating_add(1);
         self.watched_writes += 1;
+        self.publish_stores();
         true
     }
 }

@@ -89,6 +89,7 @@ impl GuestMemory {
             saved: Vec::new(),
             bytes: Vec::new(),
         }));
+        self.update_recorded();
     }
 
     /// Memory stays as it is.
@@ -99,6 +100,7 @@ impl GuestMemory {
     /// Memory stays as it is; what [`GuestMemory::put_back`] takes to the mark nevertheless.
     pub fn leave_mark(&mut self) -> Before {
         let Some(mut undo) = self.undo.take() else { return Before::default() };
+        self.update_recorded();
         let mut lines = Vec::with_capacity(undo.saved.len());
         for saved in &undo.saved {
             let page = saved.page as usize;

@@ -23,6 +23,10 @@ pub(crate) struct Differences {
     /// says that EXT is for external sources, and Linux's selftest nested_exceptions_test, made for
     /// real parts, holds its processors to it. [APM2 "Selector-Error Code"] [SDM3 "Error Code"]
     pub counts_exceptions_as_external: bool,
+    /// WRMSR of the x2APIC's registers and of its timer's deadline serializes, as of others.
+    /// Intel's manual excepts them, AMD's excepts none. [SDM3 "MSR Access in x2APIC Mode"]
+    /// [SDM3 "TSC-Deadline Mode"] [APM2 "Serializing Instructions"]
+    pub serializes_apic_writes: bool,
     /// In which order DPPS and DPPD add.
     pub dot_products: Sums,
     /// Bit 8 of the entries of the highest paging table must be zero.
@@ -40,6 +44,7 @@ impl CpuModel {
                 checks_sysret_target: false,
                 saves_pointers_of_exceptions_alone: true,
                 counts_exceptions_as_external: false,
+                serializes_apic_writes: true,
                 dot_products: Sums::Once,
                 reserves_global_in_root: true,
             },
@@ -50,6 +55,7 @@ impl CpuModel {
                 checks_sysret_target: true,
                 saves_pointers_of_exceptions_alone: false,
                 counts_exceptions_as_external: true,
+                serializes_apic_writes: false,
                 dot_products: Sums::ByLane,
                 reserves_global_in_root: false,
             },

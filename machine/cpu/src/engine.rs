@@ -10,6 +10,7 @@ pub mod blocks;
 mod cache;
 mod coverage;
 mod dispatch;
+mod drain;
 mod ending;
 pub mod native;
 mod prediction;

@@ -5,9 +5,11 @@
 //! rows are the vendors'.
 
 mod behaviour;
+mod memory_order;
 pub(crate) mod row;
 
 pub use behaviour::{Behaviour, variants};
+pub use memory_order::MemoryOrder;
 pub use row::Variant;
 
 /// Why a choice is none.

@@ -171,6 +171,10 @@ fn check(
     if restored.state.topology != fresh.topology {
         return Err(refuse("another topology than the configuration's".into()));
     }
+    let (found, wanted) = (restored.state.stores.len(), fresh.stores.len());
+    if found != wanted {
+        return Err(refuse(format!("store buffers of {found} processors, must be {wanted}")));
+    }
     let turn = restored.state.turn.map_or(0, |turn| usize::from(turn.cpu.0));
     if turn >= expected {
         return Err(refuse(format!("the turn of processor {turn}, must be below {expected}")));
@@ -189,6 +193,10 @@ fn check_places(
         cpu.translation
             .check(memory.ram.len() as u64)
             .map_err(|bad| refuse(format!("processor {number}: {bad}")))?;
+    }
+    let ram = memory.ram.len() as u64;
+    if let Some(number) = restored.state.stores.iter().position(|buffer| !buffer.fits(ram)) {
+        return Err(refuse(format!("processor {number}: a store that waits lies outside of RAM")));
     }
     let pages = memory.watched_lines.len() as u64;
     let watched = restored.watched.iter().map(|(page, _)| *page);

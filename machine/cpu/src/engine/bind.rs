@@ -17,12 +17,12 @@ pub(crate) struct Ready {
     pub role: Option<fused::Role>,
 }
 
-/// Finds the handler of what was decoded.
-pub(crate) fn bind(decoded: Decoded, size: CodeSize) -> Ready {
+/// Finds the handler of what was decoded; `is_flat` if it may be one that stores by itself.
+pub(crate) fn bind(decoded: Decoded, size: CodeSize, is_flat: bool) -> Ready {
     match decoded {
         Decoded::Invalid { op, is_too_long } => refused(op, is_too_long),
         Decoded::Instruction(instruction, op) => match binding(&instruction, size) {
-            Some(binding) => accepted(&instruction, op, binding, size),
+            Some(binding) => accepted(&instruction, op, binding, (size, is_flat)),
             None => refused(op, false),
         },
     }
@@ -34,8 +34,14 @@ fn binding(instruction: &Instruction, size: CodeSize) -> Option<Binding> {
     families.find_map(|family| family(instruction, size))
 }
 
-fn accepted(instruction: &Instruction, op: Op, binding: Binding, size: CodeSize) -> Ready {
-    let handler = flat::bind(instruction, &op, size).unwrap_or(binding.handler);
+fn accepted(
+    instruction: &Instruction,
+    op: Op,
+    binding: Binding,
+    (size, is_flat): (CodeSize, bool),
+) -> Ready {
+    let flat = if is_flat { flat::bind(instruction, &op, size) } else { None };
+    let handler = flat.unwrap_or(binding.handler);
     let cost = match binding.cost {
         Cost::Simple if op.has(Op::LOCK) => Cost::Locked,
         Cost::Simple if op.has(Op::MEMORY) && is_memory(instruction, 0) => Cost::Store,
@@ -47,7 +53,7 @@ fn accepted(instruction: &Instruction, op: Op, binding: Binding, size: CodeSize)
         kind: Kind::new(instruction.code()),
         boundary: binding.boundary,
         cost,
-        role: fused::role(instruction, &op, size),
+        role: if is_flat { fused::role(instruction, &op, size) } else { None },
     }
 }
 

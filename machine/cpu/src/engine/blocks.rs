@@ -139,6 +139,8 @@ pub struct Blocks {
     unfused: Vec<Bound>,
     costs: InstructionCosts,
     dialect: Dialect,
+    /// Stores go through memory's record of them, which the quick forms pass by.
+    keeps_stores: bool,
     /// How often everything was dropped.
     clears: u64,
 }
@@ -157,10 +159,21 @@ impl Blocks {
             unfused: Vec::new(),
             costs,
             dialect,
+            keeps_stores: false,
             clears: 0,
         };
         cache.clear();
         cache
+    }
+
+    /// Code that is decoded from now on stores where memory takes note of it.
+    pub(crate) fn keep_stores(&mut self) {
+        self.keeps_stores = true;
+        self.clear();
+    }
+
+    pub(crate) fn keeps_stores(&self) -> bool {
+        self.keeps_stores
     }
 
     /// Picoseconds of an instruction of a class.
@@ -385,6 +398,11 @@ impl Blocks {
         self.ops.get(first..first + block.count as usize).unwrap_or(&[])
     }
 
+    /// Which instruction stands at a place of a block.
+    pub(crate) fn kind(&self, block: &Block, place: usize) -> Kind {
+        self.tails.get(block.first as usize + place).map_or(Kind::INVALID, |tail| tail.kind)
+    }
+
     /// Which instructions a block consists of, whether they are fused to pairs or not.
     pub fn kinds(&self, block: &Block) -> impl Iterator<Item = Kind> {
         let first = block.first as usize;
@@ -440,7 +458,7 @@ impl Blocks {
                     decode_across(here, tail, size, self.dialect)
                 }
             };
-            let mut ready = bind(decoded, size);
+            let mut ready = bind(decoded, size, !self.keeps_stores);
             let in_front = (at & !0xFFF).max(at.saturating_sub(prediction::REACH));
             if prediction::is_return(ready.kind) {
                 begins = begins.min(in_front);

@@ -60,14 +60,24 @@ impl CodeCache {
         }
     }
 
+    /// From now on all is interpreted, in forms that store where memory takes note of it, so that
+    /// stores can be kept ([`bus::StoreBuffer`]).
+    pub fn keep_stores(&mut self) {
+        self.interpret();
+        self.blocks.keep_stores();
+    }
+
     /// From now on all is interpreted.
     pub fn interpret(&mut self) {
         self.native = None;
     }
 
-    /// Lets blocks that have run `heat` times be translated, if the host allows.
+    /// Lets blocks that have run `heat` times be translated, if the host allows. Where stores are
+    /// kept, none is.
     pub fn translate(&mut self, heat: u16) -> Result<(), Absence> {
-        self.native = Some(Box::new(Native::new(heat)?));
+        if !self.blocks.keeps_stores() {
+            self.native = Some(Box::new(Native::new(heat)?));
+        }
         Ok(())
     }
 

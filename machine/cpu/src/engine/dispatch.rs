@@ -4,6 +4,7 @@
 //! so an interrupt is taken at the same instruction boundary wherever blocks begin and end.
 
 use super::blocks::{Block, BlockIndex, Blocks, Exit};
+use super::drain;
 use super::native::Native;
 use super::room::{Next, Room};
 use crate::engine::ending;
@@ -200,7 +201,15 @@ pub(crate) fn run_part(cpu: &mut Cpu, blocks: &mut Blocks, bus: &mut Bus<'_>, ro
         let Some(bound) = blocks.alone(&block, done) else { break };
         let op = &bound.op;
         end = ending::wrap(ip.wrapping_add(op.end as u64), size);
-        if let Err(stop) = bound.execute(cpu, bus) {
+        let drains = bus.memory.keeps_stores() && drain::drains(cpu, op, blocks.kind(&block, done));
+        if drains {
+            bus.memory.publish_stores();
+        }
+        let result = bound.execute(cpu, bus);
+        if drains {
+            bus.memory.publish_stores();
+        }
+        if let Err(stop) = result {
             if stop != Stop::BRANCH {
                 return ending::leave_block(cpu, blocks, bus, &block, (op, done), stop);
             }

@@ -79,6 +79,9 @@ impl Cpu {
                 let others = self.clock.others();
                 run_one(self, &mut cache.blocks, bus);
                 self.clock.set_others(others);
+            } else if bus.memory.keeps_stores() {
+                let room = Room { clock: limit, instructions: last };
+                dispatch::run_part(self, &mut cache.blocks, bus, room);
             } else {
                 let room = Room { clock: limit, instructions: last };
                 let CodeCache { blocks, native } = cache;

@@ -99,6 +99,7 @@ impl Cpu {
 
     /// Leaves the guest for the reason recorded.
     pub(crate) fn leave_virtual_machine(&mut self, bus: &mut Bus<'_>) {
+        bus.memory.publish_stores();
         guest!(self, (), leave(bus));
         self.let_others_look();
     }

@@ -152,6 +152,7 @@ fn write_part(cpu: &mut Cpu, bus: &mut Bus<'_>, part: Part, size: u8, value: u64
 /// A read outside RAM: the processor's own APIC, or the platform in naturally aligned pieces.
 #[cold]
 fn device_read(cpu: &mut Cpu, bus: &mut Bus<'_>, address: SystemPhysical, size: u8) -> u64 {
+    bus.memory.publish_stores();
     let mut value = 0;
     for (at, part) in pieces(size, address) {
         let here = address.offset(at as u64);
@@ -174,6 +175,7 @@ fn device_read(cpu: &mut Cpu, bus: &mut Bus<'_>, address: SystemPhysical, size: 
 
 #[cold]
 fn device_write(cpu: &mut Cpu, bus: &mut Bus<'_>, address: SystemPhysical, size: u8, value: u64) {
+    bus.memory.publish_stores();
     for (at, part) in pieces(size, address) {
         let here = address.offset(at as u64);
         let piece = value >> (8 * at) & u64::MAX >> (64 - 8 * part);

@@ -123,6 +123,7 @@ fn combine(first: Event, second: Event) -> Option<Event> {
 
 /// One delivery. On `Err` of an exception the processor is as it was.
 pub(crate) fn deliver(cpu: &mut Cpu, bus: &mut Bus<'_>, event: Event) -> Result<(), Stop> {
+    bus.memory.publish_stores();
     if cpu.control.is_real() {
         deliver_real(cpu, bus, event.vector)
     } else if cpu.control.is_long_mode() {
