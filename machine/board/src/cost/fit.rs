@@ -13,6 +13,9 @@ pub struct Fit {
     pub host: String,
     /// The profile whose ranges were the prior knowledge.
     pub prior: String,
+    /// Whether no costs within those ranges explain the host's times.
+    #[serde(default)]
+    pub misfit: bool,
     /// Section and figure, with a dot between, of each column of the draws.
     pub figures: Vec<String>,
     /// Draws from what is known after the fit, each a value for every figure.
@@ -101,6 +104,7 @@ mod tests {
         profile.fit = Some(Fit {
             host: "a host".into(),
             prior: "zen4".into(),
+            misfit: false,
             figures: vec!["event.iret".into(), "event.delivery".into()],
             draws: vec![vec![41.0, 100.0], vec![59.0, 90.0]],
         });
