@@ -1,6 +1,6 @@
 //! The proof that calibration finds what a host costs: profiles drawn by seed from the sourced
-//! ranges run as hosts, which show the fit nothing but their guests' clocks; the fitted profile then
-//! predicts workloads that the fit did not see, and the hidden host's own run is the truth.
+//! ranges run as hosts, which show the fit nothing but their guests' clocks. The fitted profile
+//! then predicts workloads that it was not fitted to; the hidden host's own run is the truth.
 
 use super::fit::{Data, Fitted, Misfit, fit};
 use super::measured::{Measured, MeasuredHost};

@@ -80,7 +80,7 @@ impl Measured {
         anyhow::ensure!(schema == Self::SCHEMA, "its schema is {schema}, must be {}", Self::SCHEMA);
         for row in &read.rows {
             let is_time = row.value.is_finite() && row.value >= 0.0;
-            anyhow::ensure!(is_time, "{}: {} is no time", row.name, row.value);
+            anyhow::ensure!(is_time, "{}: {} must be a time", row.name, row.value);
         }
         anyhow::ensure!(!read.rows.is_empty(), "nothing was measured: it has no rows");
         Ok(read)
@@ -116,7 +116,7 @@ mod tests {
     fn what_is_no_measurement_is_refused_with_the_reason() {
         for (text, reason) in [
             ("{}", "missing field"),
-            (&document(1, -1.0), "is no time"),
+            (&document(1, -1.0), "must be a time"),
             (&document(2, 1.0), "must be 1"),
         ] {
             let error = Measured::parse(text).expect_err(reason).to_string();

@@ -36,7 +36,7 @@ fn predicts_a_hidden_host(lab: &Lab<'_>) -> Result<()> {
 fn number(said: &Said, words: &str) -> Result<f64> {
     let (_, after) = said.output.split_once(words).with_context(|| format!("{words}: {said:?}"))?;
     let word = after.split(' ').next().unwrap_or_default();
-    word.parse().with_context(|| format!("{word:?} is no number"))
+    word.parse().with_context(|| format!("{word:?} must be a number"))
 }
 
 fn notices_a_clock(lab: &Lab<'_>) -> Result<()> {
