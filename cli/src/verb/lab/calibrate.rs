@@ -19,7 +19,7 @@ use lab::protocol::Stream;
 use lab::watch::{Told, Watch};
 use lab::workload::Chosen;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// More than any host's times.
@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let error = arguments.error;
         return Err(Usage::of(anyhow!("--error {error}: must be from 0.01 to 50 percent")));
     }
-    let measured = arguments.measured.as_ref().map(read).transpose().map_err(Usage::of)?;
+    let measured = arguments.measured.as_deref().map(read).transpose().map_err(Usage::of)?;
     let host = arguments.host.host()?;
     if let Some(measured) = &measured {
         check(measured, &host).map_err(Usage::of)?;
@@ -114,7 +114,7 @@ impl Arguments {
     }
 }
 
-fn read(path: &PathBuf) -> anyhow::Result<Measured> {
+fn read(path: &Path) -> anyhow::Result<Measured> {
     let text = source::text(path, LARGEST_FILE, "the most that is read")?;
     Measured::parse(&text).with_context(|| path.display().to_string())
 }
