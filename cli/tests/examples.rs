@@ -24,6 +24,8 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("exits live", "needs root and a machine that runs"),
     ("exits record", "needs root and a machine that runs; cli/tests/exits_record.rs"),
     ("lab run", "fetches a kernel; cargo xtask scenario lab runs them"),
+    ("lab calibrate", "fetches a kernel; cargo xtask scenario lab runs it"),
+    ("lab predict", "the reader's profile; cargo xtask scenario lab has its own"),
     ("lab evidence --run", "runs the lab; cargo xtask scenario lab does"),
     ("lab exec", "fetches a kernel; cargo xtask scenario lab runs them"),
     (

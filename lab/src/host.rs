@@ -84,6 +84,11 @@ impl Host {
         Ok(self.configuration()?.costs()?)
     }
 
+    /// The same, for what fits costs or draws from them.
+    pub fn cost_profile(&self) -> anyhow::Result<CostProfile> {
+        self.costs()
+    }
+
     /// The functions that hosts have for the kernel's sake, not for the lab's.
     pub(crate) fn functions(&self) -> Vec<device::Request> {
         let pulse = self.has_pulse.then_some(device::pulse::Request.into());

@@ -17,6 +17,7 @@ macro_rules! say {
 }
 
 pub mod agent;
+pub mod calibrate;
 pub mod comparison;
 pub mod drive;
 pub mod evidence;

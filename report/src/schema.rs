@@ -8,7 +8,8 @@ macro_rules! published {
 }
 
 /// Each with its file's name.
-pub const ALL: [(&str, &str); 23] = published!(
+pub const ALL: [(&str, &str); 24] = published!(
+    "calibrate-1.json"
     "check-1.json"
     "compare-1.json"
     "enable-1.json"

@@ -1,5 +1,7 @@
 //! `avicenna bench`: what interrupts cost in a virtual machine on this host's KVM.
 
+mod calibrate;
+
 use super::lab::{Chip, Inhibit, Pit, interrupts};
 use super::machine::size::parse_bytes;
 use super::source;
@@ -19,7 +21,10 @@ use std::time::Duration;
 static INTERRUPT: AtomicBool = AtomicBool::new(false);
 
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Arguments {
+    #[command(subcommand)]
+    action: Option<Action>,
     /// vCPUs
     #[arg(long, value_name = "N", default_value_t = 2)]
     vcpus: u16,
@@ -66,8 +71,17 @@ pub struct Arguments {
     pulses: u32,
 }
 
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Measure what exits, interrupts and bare loops take on this host, for lab calibrate
+    Calibrate(calibrate::Arguments),
+}
+
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let _ = ctrlc::set_handler(|| INTERRUPT.store(true, Ordering::Relaxed));
+    if let Some(Action::Calibrate(arguments)) = &arguments.action {
+        return calibrate::run(arguments);
+    }
     let (interrupt_chip, timer) = interrupts(arguments.irqchip, arguments.pit);
     let configuration = Configuration {
         vcpus: arguments.vcpus,

@@ -1,6 +1,7 @@
 //! `avicenna lab`: a host that is emulated, with the feature off and on.
 
 mod arguments;
+mod calibrate;
 mod compare;
 mod debug;
 mod evidence;
@@ -8,6 +9,7 @@ mod exec;
 mod explore;
 mod kernel;
 mod keyboard;
+mod predict;
 mod recipes;
 mod run;
 mod senduipi;
@@ -37,6 +39,10 @@ enum Action {
     Recipes(recipes::Arguments),
     /// Compare two results of lab run: kernel with kernel, before a patch and after it
     Compare(compare::Arguments),
+    /// The cost profile of a real host, from what bench calibrate measured there
+    Calibrate(Box<calibrate::Arguments>),
+    /// What workloads would measure on a host with the feature off and on, from its cost profile
+    Predict(Box<predict::Arguments>),
     /// Published figures, and what the lab gives for them
     Evidence(evidence::Arguments),
     /// Run a command on the emulated host: a verb of avicenna, or a program of this machine
@@ -62,6 +68,8 @@ pub fn run(arguments: Arguments, verbs: &[&str]) -> anyhow::Result<ExitCode> {
         Action::Run(arguments) => run::run(&arguments),
         Action::Recipes(arguments) => recipes::run(&arguments),
         Action::Compare(arguments) => compare::run(&arguments),
+        Action::Calibrate(arguments) => calibrate::run(&arguments),
+        Action::Predict(arguments) => predict::run(&arguments),
         Action::Evidence(arguments) => evidence::run(&arguments, &INTERRUPT),
         Action::Exec(arguments) => exec::run(&arguments, verbs),
         Action::Senduipi => senduipi::run(),

@@ -16,6 +16,7 @@ mod devices;
 mod error;
 mod given;
 mod inhibit;
+pub mod loops;
 mod memory;
 mod outcome;
 mod processor;

@@ -4,6 +4,7 @@ mod command;
 mod inbox;
 mod kept;
 mod place;
+mod point;
 mod visit;
 
 pub use command::{Keyboard, Typed};

@@ -229,12 +229,14 @@ mod tests {
         let zen4 = host("zen4", 2);
         let known = key(&zen4, b"kernel", b"files");
         assert_eq!(key(&zen4, b"kernel", b"files"), known);
+        let drawn = board::cost::CostProfile::named("zen4").ok().map(|likely| likely.drawn(1));
         for (what, other) in [
             ("kernel", key(&zen4, b"Kernel", b"files")),
             ("initial RAM disk", key(&zen4, b"kernel", b"filed")),
             ("CPU model", key(&host("zen3", 2), b"kernel", b"files")),
             ("processors", key(&host("zen4", 3), b"kernel", b"files")),
             ("memory", key(&Host { memory: 32 << 20, ..zen4.clone() }, b"kernel", b"files")),
+            ("costs", key(&Host { costs: drawn, ..zen4.clone() }, b"kernel", b"files")),
             (
                 "command line",
                 key(&Host { append: "a".into(), ..zen4.clone() }, b"kernel", b"files"),

@@ -8,10 +8,12 @@
 
 mod draw;
 mod file;
+mod fit;
 mod provenance;
 mod range;
 
 pub use file::CostError;
+pub use fit::Fit;
 pub use provenance::Provenance;
 pub use range::{Entry, Range};
 
@@ -269,6 +271,9 @@ pub struct CostProfile {
     /// User interrupts, of those of them that have any.
     #[serde(default)]
     pub uintr: Option<UintrFigures>,
+    /// What is known of several figures together, where they were fitted to a host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fit: Option<Fit>,
     /// (section, figure) names of what is inherited.
     #[serde(skip)]
     inherited: BTreeSet<(String, String)>,

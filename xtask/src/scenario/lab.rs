@@ -1,6 +1,7 @@
 //! The lab end to end: the built-in hypervisor, then KVM of a distribution's kernel where one can
 //! be fetched. Each check can fail: it reads what the program printed.
 
+mod calibrate;
 mod command;
 mod device;
 mod explore;
@@ -19,7 +20,7 @@ use std::fs;
 
 pub(super) static SCENARIO: Scenario = Scenario {
     name: "lab",
-    summary: "lab run, exec, suite, explore and shell: verdicts, exit statuses, messages",
+    summary: "lab run, exec, suite, explore, calibrate and shell: verdicts, exit statuses, messages",
     options: &[],
     run: prove,
     is_test: true,
@@ -41,6 +42,7 @@ fn prove(stage: &Stage<'_>, checks: &mut Checks) -> Result<(), Stop> {
     suite::check(&lab, checks)?;
     explore::check(&lab, checks);
     watch::check(&lab, checks);
+    calibrate::check(&lab, checks);
     checks.succeed("a module of another kernel", names_a_foreign_module(&lab, &kernel));
     fs::remove_dir_all(&lab.work)?;
     Ok(())

@@ -1,4 +1,5 @@
-//! Profiles drawn by seed: every figure somewhere within its range.
+//! Profiles drawn by seed: every figure somewhere within its range, or of a profile that was fitted
+//! to a host all of them as one of the fit's draws has them.
 
 use super::CostProfile;
 use super::range::{Entry, Range};
@@ -8,6 +9,9 @@ impl CostProfile {
     /// triangle over low, likely and high. The same seed draws the same figure, whatever other
     /// figures there are.
     pub fn drawn(&self, seed: u64) -> Self {
+        if let Some(together) = self.drawn_together(seed) {
+            return together;
+        }
         let mut drawn = self.with_own_ranges();
         for Entry { section, name, range, .. } in self.entries() {
             // It is there, for `entries` is made of the same figures.
@@ -39,7 +43,7 @@ impl CostProfile {
 
 impl Range {
     /// The value below which the share `share` of a triangular distribution lies.
-    fn at(self, share: f64) -> f64 {
+    pub fn at(self, share: f64) -> f64 {
         let Self { low, likely, high } = self;
         let width = high - low;
         if width <= 0.0 {

@@ -62,6 +62,19 @@ pub enum CostError {
         /// Section and name.
         figure: String,
     },
+    /// What a fit found of several figures together is not about them.
+    #[error(
+        "cost profile {profile}: draw {draw} of its fit must have a number from 0 on for each of the \
+         {figures} figures that the fit names, which must be the profile's"
+    )]
+    Draw {
+        /// Its name.
+        profile: String,
+        /// From 0 on.
+        draw: usize,
+        /// That the fit names.
+        figures: usize,
+    },
     /// A figure that was fitted names no result, or one that was not names some.
     #[error(
         "cost profile {profile}: {section}.{figure} must name what it is fitted to if its basis is \
@@ -169,7 +182,7 @@ fn check(profile: &CostProfile) -> Result<(), CostError> {
             return Err(CostError::Fitted { profile: name, section, figure });
         }
     }
-    Ok(())
+    profile.check_fit()
 }
 
 #[cfg(test)]

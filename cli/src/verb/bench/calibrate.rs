@@ -1,0 +1,120 @@
+//! `avicenna bench calibrate`: what exits, interrupts and bare loops take on this host. Nothing on
+//! the host is changed: with the feature switched on, a second guest in which KVM inhibits it shows
+//! what the same takes without.
+
+use super::INTERRUPT;
+use crate::terminal;
+use anyhow::{Context, bail};
+use bench::{Configuration, Inhibit, Outcome, VirtualMachine};
+use board::Images;
+use board::load::Source;
+use change::{Like, Output};
+use lab::calibrate::{Collected, Measured, MeasuredHost, OPTIONS, Row, collect};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+/// A life of the guest takes a second; a host that takes so much longer is not at rest.
+const LIMIT: Duration = Duration::from_secs(120);
+/// Samples of each figure in a life of the guest, and those before that do not count.
+const SAMPLES: &str = "samples=200 warmup=20";
+/// Where KVM's modules say whether the feature is on.
+const SWITCHES: [&str; 2] =
+    ["/sys/module/kvm_amd/parameters/avic", "/sys/module/kvm_intel/parameters/enable_apicv"];
+const VULNERABILITIES: &str = "/sys/devices/system/cpu/vulnerabilities";
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// Write what was measured here, as JSON, instead of to standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Lives of the guest, each of which measures everything; how much they differ is kept
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    repeats: u32,
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let is_on = SWITCHES.iter().any(|path| matches!(read(path).as_str(), "Y" | "1"));
+    let mut guests = Collected::default();
+    let mut loops: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for seed in 1..=arguments.repeats {
+        collect(&mut guests, "as is", &life(None, seed)?)?;
+        if is_on {
+            collect(&mut guests, "inhibited", &life(Some(Inhibit::BlockIrq), seed)?)?;
+        }
+        for (name, nanoseconds) in bench::loops::measure() {
+            loops.entry(name).or_default().push(nanoseconds);
+        }
+    }
+    let loops = loops.iter().map(|(name, times)| Row::of_loop(&format!("loop {name}"), times));
+    let measured = Measured {
+        schema: Measured::SCHEMA,
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+        host: host(&guests, is_on),
+        rows: guests.rows().into_iter().chain(loops).collect(),
+    };
+    let text = measured.to_json()?;
+    match &arguments.output {
+        Some(path) => {
+            let mut output = Output::to(path)?;
+            output.write_all(text.as_bytes())?;
+            output.finish(Like::Umask)?;
+        }
+        None => {
+            terminal::program(text.as_bytes());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the benchmark guest prints in a life.
+fn life(inhibit: Option<Inhibit>, seed: u32) -> anyhow::Result<String> {
+    let options = format!("output=memory {OPTIONS} {SAMPLES} seed={seed}");
+    let configuration = Configuration { inhibit, ..Configuration::default() };
+    let images = Images {
+        kernel: Source { name: "benchmark", bytes: image::BENCHMARK },
+        initrd: None,
+        modules: &[],
+        command_line: &options,
+    };
+    let mut vm = VirtualMachine::new(&configuration, &images)?;
+    let mut console = Vec::new();
+    let end = vm.run(LIMIT, &INTERRUPT, |bytes| {
+        console.extend(bytes.iter().filter(|(port, _)| *port == 0).map(|(_, byte)| *byte));
+        Vec::new()
+    })?;
+    match end.outcome {
+        Outcome::PowerOff | Outcome::DebugExit(0) => {}
+        other => bail!("the benchmark guest ended with {other:?} instead of by itself"),
+    }
+    String::from_utf8(console).context("the benchmark guest's output")
+}
+
+fn host(guests: &Collected, is_on: bool) -> MeasuredHost {
+    let (vendor, signature) = guests.processor.clone();
+    let entries = std::fs::read_dir(VULNERABILITIES).into_iter().flatten().flatten();
+    let mitigations =
+        entries.map(|entry| (entry.file_name().to_string_lossy().into_owned(), read(entry.path())));
+    MeasuredHost {
+        name: read("/proc/sys/kernel/hostname"),
+        date: today(),
+        vendor,
+        signature,
+        kernel: read("/proc/sys/kernel/osrelease"),
+        tsc_khz: guests.tsc_khz,
+        is_on,
+        mitigations: mitigations.collect(),
+    }
+}
+
+/// What a file of the kernel's says; nothing if there is none.
+fn read(path: impl AsRef<Path>) -> String {
+    std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+fn today() -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    report::lake::date(since.as_secs() / 86_400)
+}

@@ -1,0 +1,222 @@
+//! `avicenna lab calibrate`: the cost profile of a real host. It is a step of its own, for the host
+//! that was measured need not be one on which an emulator and its kernels are wanted.
+
+use super::arguments::HostArguments;
+use super::kernel::{Found, kernel};
+use super::stages::{INTERRUPT, Stages};
+use crate::sandbox::Sandbox;
+use crate::status::{Status, Usage};
+use crate::terminal;
+use crate::verb::source;
+use anyhow::{Context, anyhow, bail};
+use change::Like;
+use lab::calibrate::closed_loop::{Case, Known, Options, hidden, know};
+use lab::calibrate::{Bench, Measured, Model, Place, narrowed, steps, to_text};
+use lab::drive::session::Session;
+use lab::host::{Host, image};
+use lab::plan::{Experiment, Needs, Setting};
+use lab::protocol::Stream;
+use lab::watch::{Told, Watch};
+use lab::workload::Chosen;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// More than any host's times.
+const LARGEST_FILE: u64 = 16 << 20;
+/// How often the benchmarks run again under what was found so far.
+const ROUNDS: u32 = 2;
+/// Draws after the fit.
+const DRAWS: usize = 600;
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// What bench calibrate measured on the host
+    #[arg(value_name = "MEASURED.json", required_unless_present = "closed_loop")]
+    measured: Option<PathBuf>,
+    /// Write the host's cost profile here, for --costs
+    #[arg(long, short, value_name = "FILE.toml")]
+    output: Option<PathBuf>,
+    /// By how much of it a path's time may be off although all costs are right, in percent. 3 is an
+    /// assumption: the lab's kernel takes other paths than the host's
+    #[arg(long, value_name = "PERCENT", default_value_t = 3.0)]
+    error: f64,
+    /// Prove the method instead: so many profiles drawn by seed run as hosts, and their fitted
+    /// profiles predict workloads that they were not fitted to
+    #[arg(long, value_name = "N", conflicts_with_all = ["measured", "output"], value_parser = clap::value_parser!(u64).range(1..=1000))]
+    closed_loop: Option<u64>,
+    /// The first of these seeds
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "closed_loop")]
+    first_seed: u64,
+    /// Workloads that the closed loop predicts: those that a benchmark guest runs
+    #[arg(long = "predict", value_name = "WORKLOAD", requires = "closed_loop", default_values = ["timer", "mesh"])]
+    workloads: Vec<String>,
+    #[command(flatten)]
+    host: HostArguments,
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    if !(0.01..=50.0).contains(&arguments.error) {
+        let error = arguments.error;
+        return Err(Usage::of(anyhow!("--error {error}: must be from 0.01 to 50 percent")));
+    }
+    let measured = arguments.measured.as_deref().map(read).transpose().map_err(Usage::of)?;
+    let host = arguments.host.host()?;
+    if let Some(measured) = &measured {
+        check(measured, &host).map_err(Usage::of)?;
+    }
+    let mut stages = Stages::open();
+    // What the emulated host's own program says is not this one's output.
+    let mut tell = |told: Told<'_>| match told {
+        Told::Wrote(Stream::Output | Stream::Errors, _) => {}
+        other => stages.tell(other),
+    };
+    let mut watch = Watch::new(&INTERRUPT, arguments.host.patience(), &mut tell);
+    let Found::Kernel(kernel) = kernel(&arguments.host, &host, &[], &mut watch)? else {
+        bail!("calibration needs KVM on the emulated host, and so a kernel: see --kernel");
+    };
+    let additions = arguments.host.additions();
+    let initramfs = image::initramfs(&kernel, &host, &additions, &Needs::default());
+    let initramfs = initramfs.map_err(Usage::of)?;
+    let store = arguments.host.store();
+    let mut sandbox = Sandbox::default();
+    let output = arguments.output.as_deref().map(|path| sandbox.output(path)).transpose()?;
+    arguments.host.shut_in(&mut sandbox);
+    let mut session = Session::start(&host, &kernel, &initramfs, store.as_ref(), &mut watch)?;
+    let is_on = measured.as_ref().is_none_or(|measured| measured.host.is_on);
+    let setting = if is_on { Setting::On } else { Setting::Off };
+    let experiment = Experiment::of_model(&host.model, &Setting::BOTH);
+    session.load(&experiment.arm(setting).parameters, &mut watch)?;
+    let base = host.cost_profile()?;
+    let mut place = Place::new(&mut session);
+    let bench = Bench::Calibrate(1);
+    let model =
+        Model::of(&base, &mut watch, |profile, watch| place.measure(bench, profile, watch))?;
+    let Some(measured) = measured else {
+        return closed_loop(arguments, &host, &experiment, &model, &mut place, watch);
+    };
+    let known = know(&mut place, &base, &model, &measured, arguments.options(), &mut watch)?;
+    let is_misfit = known.misfit.is_said();
+    let profile = narrowed(&base, &measured, &known.model, &known.draws, is_misfit)?;
+    stages.close();
+    terminal::print(&to_text(&measured, &known, terminal::columns()));
+    terminal::print(&differences(&measured, &known, &kernel.name));
+    if let Some(mut output) = output {
+        output.write_all(profile.to_toml().as_bytes())?;
+        output.finish(Like::Umask)?;
+    }
+    Ok(if is_misfit { Status::Findings } else { Status::Clean }.into())
+}
+
+impl Arguments {
+    fn options(&self) -> Options {
+        Options { repeats: 2, error: self.error / 100.0, rounds: ROUNDS, draws: DRAWS }
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<Measured> {
+    let text = source::text(path, LARGEST_FILE, "the most that is read")?;
+    Measured::parse(&text).with_context(|| path.display().to_string())
+}
+
+/// The lab's host has to be of the part that was measured.
+fn check(measured: &Measured, host: &Host) -> anyhow::Result<()> {
+    let own = format!("{:#x}", host.model.signature());
+    let family = |signature: &str| {
+        u32::from_str_radix(signature.trim_start_matches("0x"), 16).map(|bits| bits & 0x0FF0_0F00)
+    };
+    let theirs = &measured.host.signature;
+    anyhow::ensure!(
+        family(theirs).is_ok() && family(theirs) == family(&own),
+        "the host's processor has the signature {theirs}, the lab's {own}: choose the model of its \
+         family by --cpu"
+    );
+    Ok(())
+}
+
+/// In what the host that was measured and the lab's differ beside their costs.
+fn differences(measured: &Measured, known: &Known, kernel: &str) -> String {
+    let host = &measured.host;
+    let mut text = format!("The host ran Linux {}, the lab {kernel}\n", host.kernel);
+    let own = env!("CARGO_PKG_VERSION");
+    if measured.program != own {
+        text += &format!("The host's avicenna is {}, this one {own}\n", measured.program);
+    }
+    for (weakness, there) in &host.mitigations {
+        match known.lab.as_ref().and_then(|lab| lab.mitigations.get(weakness)) {
+            Some(here) if here != there => {
+                text += &format!("{weakness}: \"{there}\" on the host, \"{here}\" in the lab\n");
+            }
+            _ => {}
+        }
+    }
+    text
+}
+
+fn closed_loop(
+    arguments: &Arguments,
+    host: &Host,
+    experiment: &Experiment,
+    model: &Model,
+    place: &mut Place<'_>,
+    mut watch: Watch<'_>,
+) -> anyhow::Result<ExitCode> {
+    let base = host.cost_profile()?;
+    let mut all = Vec::new();
+    for name in &arguments.workloads {
+        let workload: Chosen = name.parse().map_err(anyhow::Error::msg).context("--predict")?;
+        if workload.benchmark().is_none() {
+            return Err(Usage::of(anyhow!("--predict {name}: a benchmark guest does not run it")));
+        }
+        all.extend(steps(&*workload, experiment, host, arguments.host.limit));
+    }
+    let bench = Bench::Steps(&all);
+    let work = Model::of(&base, &mut watch, |profile, watch| place.measure(bench, profile, watch))?;
+    let mut cases = Vec::new();
+    for seed in arguments.first_seed..arguments.first_seed + arguments.closed_loop.unwrap_or(1) {
+        let options = arguments.options();
+        let models = (model, &work);
+        let (known, own) = hidden(place, &base, models, &all, seed, options, &mut watch)?;
+        let misfit = if known.misfit.is_said() { ", MISFIT" } else { "" };
+        terminal::print(&format!(
+            "hidden host {seed}: {} of {} times within the interval, chi-squared {:.0} of {}{misfit}\n",
+            own.iter().filter(|one| one.is_covered()).count(),
+            own.len(),
+            known.misfit.chi2,
+            known.misfit.freedom,
+        ));
+        for case in &own {
+            let [middle, low, high] = case.predicted;
+            terminal::print(&format!(
+                "  {}: predicted {middle:.0} ({low:.0} to {high:.0}), was {:.0}; unfitted {:.0}\n",
+                case.name, case.truth, case.unfitted
+            ));
+        }
+        cases.extend(own);
+    }
+    terminal::print(&summary(&cases));
+    Ok(Status::Clean.into())
+}
+
+fn summary(cases: &[Case]) -> String {
+    let sorted = |error: fn(&Case) -> f64| {
+        let mut errors: Vec<f64> = cases.iter().map(error).collect();
+        errors.sort_unstable_by(f64::total_cmp);
+        errors
+    };
+    let (fitted, unfitted) = (sorted(Case::error), sorted(Case::unfitted_error));
+    let at = |errors: &[f64], share: f64| {
+        errors.get((errors.len() as f64 * share) as usize).copied().unwrap_or(f64::NAN)
+    };
+    let covered = cases.iter().filter(|one| one.is_covered()).count();
+    format!(
+        "{} predictions: median error {:.1} %, 90th percentile {:.1} % (without a fit {:.1} %, {:.1} %); \
+         {:.0} % within their interval at 90 %\n",
+        cases.len(),
+        at(&fitted, 0.5),
+        at(&fitted, 0.9),
+        at(&unfitted, 0.5),
+        at(&unfitted, 0.9),
+        covered as f64 / cases.len().max(1) as f64 * 100.0
+    )
+}

@@ -1,0 +1,30 @@
+//! Calibration: the cost profile of a real host, from what a guest measured there.
+//!
+//! `avicenna bench calibrate` measures on the host (`measured`); the rest runs anywhere. What each
+//! measured time is made of is found in the emulated machine, where the same program runs under the
+//! model's profile, and again with one figure after the other changed (`response`): a time is
+//! linear in costs as long as they do not change the order of events. The figures are fitted to the
+//! host's times, with the sourced ranges as prior knowledge (`fit`), and what is known afterwards
+//! is kept as draws (`sample`), which a profile carries (`narrowed`) and `predict` runs.
+
+pub mod closed_loop;
+mod collect;
+mod fit;
+mod measured;
+mod narrowed;
+mod place;
+mod predict;
+mod response;
+mod sample;
+mod square;
+mod table;
+
+pub use collect::{Collected, collect};
+pub use fit::{Data, Fitted, Misfit, fit};
+pub use measured::{Measured, MeasuredHost, Row};
+pub use narrowed::narrowed;
+pub use place::{Bench, OPTIONS, Place};
+pub use predict::{Interval, Predicted, predict, steps};
+pub use response::Model;
+pub use sample::{Draws, sample};
+pub use table::to_text;

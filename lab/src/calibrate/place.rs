@@ -1,0 +1,121 @@
+//! The emulated host on which costs are tried: it goes back to the same moment for each profile.
+
+use super::measured::Measured;
+use crate::drive::session::Session;
+use crate::plan::Setting;
+use crate::protocol::{Command, Step};
+use crate::watch::Watch;
+use crate::workload;
+use arch::time::Picoseconds;
+use board::Mark;
+use board::cost::CostProfile;
+
+/// What the benchmark guest does in a life, beside where its gaps begin.
+pub const OPTIONS: &str = "tests=exits,self,eoi,arm,ipi targets=spinning fence=off";
+/// The virtual time that it may take.
+const LIMIT: Picoseconds = Picoseconds::from_milliseconds(600_000);
+/// Where the emulated host writes what it measured.
+const FILE: &str = "/measured.json";
+
+/// An emulated host at a moment to which it goes back for each profile.
+pub struct Place<'a> {
+    session: &'a mut Session,
+    mark: Mark,
+}
+
+/// What a guest measured in a step.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Time {
+    /// Workload, step and figure.
+    pub(super) name: String,
+    pub(super) unit: &'static str,
+    pub(super) setting: Setting,
+    /// The mean over seeds, where there are some.
+    pub(super) value: f64,
+}
+
+/// What is run there to measure.
+#[derive(Clone, Copy, Debug)]
+pub enum Bench<'a> {
+    /// `bench calibrate` with so many repetitions.
+    Calibrate(u32),
+    /// Steps of workloads.
+    Steps(&'a [Step]),
+}
+
+impl<'a> Place<'a> {
+    /// The host as it is now.
+    pub fn new(session: &'a mut Session) -> Self {
+        let mark = session.mark();
+        Self { session, mark }
+    }
+
+    /// The host's times under a profile.
+    pub fn measure(
+        &mut self,
+        what: Bench<'_>,
+        profile: &CostProfile,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<Vec<(String, f64)>> {
+        match what {
+            Bench::Calibrate(repeats) => {
+                let measured = self.calibrate(repeats, profile, watch)?;
+                Ok(measured.rows.into_iter().map(|row| (row.name, row.value)).collect())
+            }
+            Bench::Steps(steps) => {
+                let times = self.work(steps, profile, watch)?.into_iter();
+                Ok(times.map(|one| (format!("{}, {}", one.name, one.setting), one.value)).collect())
+            }
+        }
+    }
+
+    /// What the host itself would write, which knows nothing of the profile but how long things
+    /// take.
+    pub fn calibrate(
+        &mut self,
+        repeats: u32,
+        profile: &CostProfile,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<Measured> {
+        self.begin(profile);
+        let words = ["/proc/self/exe", "bench", "calibrate", "-o", FILE, "--repeats"];
+        let mut words: Vec<String> = words.map(str::to_owned).into();
+        words.push(repeats.to_string());
+        let status = self.session.run(&Command::new(words), LIMIT, watch)?;
+        anyhow::ensure!(status == 0, "bench calibrate ended with status {status} there");
+        let text = String::from_utf8(self.session.get(FILE, watch)?)?;
+        Measured::parse(&text)
+    }
+
+    /// What guests measure in some steps.
+    pub(super) fn work(
+        &mut self,
+        steps: &[Step],
+        profile: &CostProfile,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<Vec<Time>> {
+        self.begin(profile);
+        let mut found = Vec::new();
+        for step in steps {
+            let observed = self.session.perform(step, watch)?;
+            let runs = workload::seeded(&observed);
+            for figure in workload::figures(&observed) {
+                let again =
+                    runs.iter().flat_map(|run| run.iter().find(|one| one.name == figure.name));
+                let values: Vec<f64> = again.map(|one| one.mean.unwrap_or(one.value)).collect();
+                let value = match values.len() {
+                    0 => figure.value,
+                    count => values.iter().sum::<f64>() / count as f64,
+                };
+                let name = format!("{} {}: {}", step.workload, step.name, figure.name);
+                found.push(Time { name, unit: figure.unit, setting: step.arm.setting, value });
+            }
+        }
+        Ok(found)
+    }
+
+    fn begin(&mut self, profile: &CostProfile) {
+        self.session.return_to(&self.mark);
+        self.session.set_costs(profile.clone());
+    }
+}

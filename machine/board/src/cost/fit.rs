@@ -1,0 +1,146 @@
+//! What was fitted to a host: figures that are narrower than their sources say, and how they go
+//! together. Two figures whose sum alone was measured are each uncertain, and their sum is not; so
+//! the profile has draws of all of them at once, and a seed chooses one.
+
+use super::{Basis, CostError, CostProfile, Figure, Range};
+use serde::{Deserialize, Serialize};
+
+/// How fitted figures go together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fit {
+    /// The host, and when it was measured.
+    pub host: String,
+    /// The profile whose ranges were the prior knowledge.
+    pub prior: String,
+    /// Whether no costs within those ranges explain the host's times.
+    #[serde(default)]
+    pub misfit: bool,
+    /// Section and figure, with a dot between, of each column of the draws.
+    pub figures: Vec<String>,
+    /// Draws from what is known after the fit, each a value for every figure.
+    pub draws: Vec<Vec<f64>>,
+}
+
+impl CostProfile {
+    /// Gives a figure what a fit found of it: the likely value and a range.
+    pub fn fit_figure(
+        &mut self,
+        section: &str,
+        name: &str,
+        range: Range,
+        host: &str,
+    ) -> Result<(), CostError> {
+        let (profile, full_name) = (self.name.clone(), format!("{section}.{name}"));
+        let Range { low, likely, high } = range;
+        if !(0.0 <= low && low <= likely && likely <= high && high.is_finite()) {
+            let figure = full_name;
+            return Err(CostError::Range { profile, figure, value: likely, low, high });
+        }
+        let Some(figure) = self.figure_mut(section, name) else {
+            return Err(CostError::NoFigure { profile, figure: full_name });
+        };
+        *figure = Figure {
+            value: likely,
+            low: Some(low),
+            high: Some(high),
+            basis: Basis::Fitted,
+            source: format!("measured on {host}; before: {}", figure.source),
+            fitted_to: vec![format!("benchmarks of {host}")],
+        };
+        self.inherited.remove(&(section.to_owned(), name.to_owned()));
+        Ok(())
+    }
+
+    /// The profile as one of the fit's draws has it; `None` if it was not fitted.
+    pub(super) fn drawn_together(&self, seed: u64) -> Option<Self> {
+        let fit = self.fit.as_ref().filter(|fit| !fit.draws.is_empty())?;
+        let values = &fit.draws[(seed % fit.draws.len() as u64) as usize];
+        let mut drawn = self.with_own_ranges();
+        for (name, value) in fit.figures.iter().zip(values) {
+            let figure =
+                name.split_once('.').and_then(|(section, name)| drawn.figure_mut(section, name));
+            // They are there: the profile was checked when it was read.
+            if let Some(figure) = figure {
+                figure.value = *value;
+            }
+        }
+        drawn.draw = Some(seed);
+        Some(drawn)
+    }
+
+    /// Whether what its fit says is about its figures.
+    pub(super) fn check_fit(&self) -> Result<(), CostError> {
+        let Some(fit) = &self.fit else { return Ok(()) };
+        let is_known = |name: &String| {
+            self.figures()
+                .any(|((section, figure), _)| name.split_once('.') == Some((section, figure)))
+        };
+        let are_known = fit.figures.iter().all(is_known);
+        let is_bad = |draw: &Vec<f64>| {
+            draw.len() != fit.figures.len()
+                || draw.iter().any(|value| !value.is_finite() || *value < 0.0)
+        };
+        let bad = fit.draws.iter().position(|draw| !are_known || is_bad(draw));
+        match bad {
+            Some(draw) => Err(CostError::Draw {
+                profile: self.name.clone(),
+                draw,
+                figures: fit.figures.len(),
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fitted() -> CostProfile {
+        let mut profile = CostProfile::named("zen4").expect("a profile");
+        let range = Range { low: 40.0, likely: 50.0, high: 60.0 };
+        profile.fit_figure("event", "iret", range, "a host").expect("a figure");
+        profile.fit = Some(Fit {
+            host: "a host".into(),
+            prior: "zen4".into(),
+            misfit: false,
+            figures: vec!["event.iret".into(), "event.delivery".into()],
+            draws: vec![vec![41.0, 100.0], vec![59.0, 90.0]],
+        });
+        profile
+    }
+
+    #[test]
+    fn a_seed_of_a_fitted_profile_is_a_draw_of_all_figures_together_and_is_read_back() {
+        let read = CostProfile::parse("mine.toml", &fitted().to_toml()).expect("what was written");
+        assert_eq!(read.fit, fitted().fit);
+        for (seed, iret, delivery) in [(0, 41.0, 100.0), (1, 59.0, 90.0), (3, 59.0, 90.0)] {
+            let drawn = read.drawn(seed);
+            assert_eq!((drawn.event.iret.value, drawn.event.delivery.value), (iret, delivery));
+            assert_eq!(drawn.device, read.device, "what the draw does not name stays as it is");
+        }
+    }
+
+    #[test]
+    fn draws_of_other_figures_or_of_too_few_are_refused() {
+        let good = fitted().to_toml();
+        for (from, to) in [("\"event.iret\"", "\"event.none\""), ("41.0", "-41.0"), ("41.0, ", "")]
+        {
+            let bad = good.replace(from, to);
+            // Whichever way numbers are laid out.
+            let bad = if bad == good { good.replace("41.0,", "") } else { bad };
+            let error = CostProfile::parse("mine.toml", &bad).expect_err(to).to_string();
+            assert!(error.contains("draw 0 of its fit"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_range_that_is_none_is_refused() {
+        let mut profile = fitted();
+        let range = Range { low: 60.0, likely: 50.0, high: 70.0 };
+        assert!(profile.fit_figure("event", "iret", range, "a host").is_err());
+        let range = Range { low: 40.0, likely: 50.0, high: 70.0 };
+        assert!(profile.fit_figure("event", "none", range, "a host").is_err());
+    }
+}
