@@ -262,7 +262,7 @@ impl GuestMemory {
         self.keep_store(offset, length);
     }
 
-    /// The same of a change that is no processor's store.
+    /// The same of a change that no processor stores.
     pub(crate) fn save_before_change(&mut self, offset: usize, length: usize) {
         if self.undo.is_some() {
             self.save_pages(offset, length);
