@@ -1,42 +1,12 @@
-//! Calibration: a hidden host's profile is fitted from what its own guest measured, and a host with
-//! another clock is noticed. The full form of the proof is `lab calibrate --closed-loop 20`.
+//! Calibration: a host with another clock than the lab's is noticed, by its guest's times alone. How
+//! well workloads are predicted is `lab calibrate --closed-loop 20`, which takes half an hour.
 
 use super::super::check::Checks;
-use super::session::{Lab, Said};
-use anyhow::{Context, Result, ensure};
-
-/// Percent of a prediction: the bars of the full form, where a median is of hundreds.
-const MEDIAN: f64 = 5.0;
+use super::session::Lab;
+use anyhow::{Result, ensure};
 
 pub(super) fn check(lab: &Lab<'_>, checks: &mut Checks) {
-    checks.succeed("calibration: a hidden host is predicted", predicts_a_hidden_host(lab));
     checks.succeed("calibration: another clock is noticed", notices_a_clock(lab));
-}
-
-fn predicts_a_hidden_host(lab: &Lab<'_>) -> Result<()> {
-    let said = lab.said(&[
-        "calibrate",
-        "--kernel",
-        &lab.kernel,
-        "--closed-loop",
-        "1",
-        "--error",
-        "0.3",
-        "--predict",
-        "timer",
-    ])?;
-    ensure!(said.status == Some(0) && !said.output.contains("MISFIT"), "{said:?}");
-    let error = number(&said, "median error ")?;
-    let unfitted = number(&said, "without a fit ")?;
-    ensure!(error <= MEDIAN && error < unfitted, "{error} %, without a fit {unfitted} %");
-    Ok(())
-}
-
-/// The number behind some words.
-fn number(said: &Said, words: &str) -> Result<f64> {
-    let (_, after) = said.output.split_once(words).with_context(|| format!("{words}: {said:?}"))?;
-    let word = after.split(' ').next().unwrap_or_default();
-    word.parse().with_context(|| format!("{word:?} must be a number"))
 }
 
 fn notices_a_clock(lab: &Lab<'_>) -> Result<()> {
