@@ -1,5 +1,5 @@
-//! Calibration: a host with another clock than the lab's is noticed, by its guest's times alone. How
-//! well workloads are predicted is `lab calibrate --closed-loop 20`, which takes half an hour.
+//! Calibration: a host with another clock than the lab's is noticed, by its guest's times alone.
+//! How well workloads are predicted is `lab calibrate --closed-loop 20`, which takes half an hour.
 
 use super::super::check::Checks;
 use super::session::Lab;
