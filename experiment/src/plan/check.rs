@@ -105,9 +105,12 @@ fn of_factor(plan: &Plan, factor: &Factor, lines: &LinesOf, reader: &mut Reader<
             let cause = format!("{} has no level {level:?}", factor.kind);
             reader.fault(lines.of("levels"), cause, format!("known are {}", known.join(", ")));
         }
-        let is_number = matches!(factor.kind.as_str(), "guests" | "vcpus" | "message" | "clock");
-        let is_word = factor.kind == "clock" && keys::CLOCKS.contains(&level.as_str());
-        if is_number && !is_word && !level.parse::<u64>().is_ok_and(|number| number > 0) {
+        let is_right = match factor.kind.as_str() {
+            "guests" | "vcpus" | "message" => level.parse::<u64>().is_ok_and(|number| number > 0),
+            "clock" => keys::is_clock(level),
+            _ => true,
+        };
+        if !is_right {
             let cause = format!("{} has the level {level:?}", factor.name);
             reader.fault(lines.of("levels"), cause, "its levels are whole numbers above 0");
         }

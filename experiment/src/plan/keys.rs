@@ -157,6 +157,10 @@ pub const FACTORS: &[&str] = &[
 ];
 /// What `clock` can be beside a rate in Hz.
 pub const CLOCKS: &[&str] = &["base", "all-core", "boost"];
+/// Whether it is one of them or such a rate.
+pub fn is_clock(text: &str) -> bool {
+    CLOCKS.contains(&text) || text.parse::<u64>().is_ok_and(|hertz| hertz > 0)
+}
 /// What `feature` can be.
 pub const FEATURES: &[&str] = &["avic", "x2avic", "apicv", "ipiv"];
 /// Reasons of the machine's and of KVM's own counters.
@@ -215,6 +219,7 @@ static LAB: Table = Table {
     name: "lab",
     keys: &[
         key("cpu", Kind::Text, "model of the emulated processors, such as zen4"),
+        key("clock", Kind::Text, "of its cores: base, all-core, boost (the default), or Hz"),
         key("cpus", Kind::Integer, "processors of the emulated host; 2"),
         key("memory", Kind::Text, "of the emulated host; 1G"),
         key("kernel", Kind::Text, "of the emulated host, such as debian-13"),

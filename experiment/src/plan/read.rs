@@ -250,8 +250,14 @@ fn lab(reader: &mut Reader<'_>, read: &Read<'_>) -> LabSetup {
         let remedy = "add workload = \"ipi\" or a command, or cannot = \"the reason why not\"";
         reader.fault(read.line, "[lab] has no workload", remedy);
     }
+    let clock = read.text("clock");
+    if let Some(clock) = clock.as_ref().filter(|clock| !keys::is_clock(clock)) {
+        let remedy = format!("write {}, or a rate in Hz", keys::CLOCKS.join(", "));
+        reader.fault(read.line_of("clock"), format!("clock = {clock:?}"), remedy);
+    }
     LabSetup {
         cpu: text("cpu", "zen4"),
+        clock,
         cpus,
         memory: text("memory", "1G"),
         kernel: read.text("kernel"),

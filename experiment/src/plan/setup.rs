@@ -5,6 +5,8 @@
 pub struct LabSetup {
     /// Model of the emulated processors.
     pub cpu: String,
+    /// Of its cores, unless a factor says it; the model's boost if None.
+    pub clock: Option<String>,
     /// Processors of the emulated host.
     pub cpus: u16,
     /// Of the emulated host, such as `1G`.

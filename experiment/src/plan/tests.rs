@@ -57,11 +57,18 @@ fn a_plan_is_read_as_it_is_written() {
 }
 
 /// What is put in place of what, in which line the fault is, and parts of its cause and its remedy.
-const BROKEN: [(&str, &str, usize, &str, &str); 42] = [
+const BROKEN: [(&str, &str, usize, &str, &str); 43] = [
     ("name = \"small\"", "name = small", 3, "", "this is not TOML"),
     ("[design]", "[design", 6, "", "this is not TOML"),
     ("question =", "questoin =", 4, "has no key \"questoin\"", "did you mean question?"),
     ("blocks = 8", "blocks = 8\ncolour = 1", 9, "has no key \"colour\"", "known are compare"),
+    (
+        "workload = \"ipi\"",
+        "workload = \"ipi\"\nclock = \"fast\"",
+        24,
+        "clock = \"fast\"",
+        "or a rate in Hz",
+    ),
     ("schema = 1", "schema = 9", 2, "schema 9 is not known", "reads schema 1"),
     ("schema = 1\n", "", 1, "lacks schema", "add it"),
     (

@@ -174,6 +174,9 @@ impl Place for Lab<'_> {
             ("machine".into(), format!("{} emulated {} processors", setup.cpus, setup.cpu)),
             ("host kernel".into(), kernel.to_owned()),
         ]);
+        if let Some(clock) = &setup.clock {
+            facts.insert("clock".into(), clock.clone());
+        }
         if let Some(costs) = costs {
             facts.insert("times".into(), format!("predicted by {}", costs.provenance()));
         }
@@ -210,9 +213,8 @@ fn trial(plan: &Plan, setting: &Setting) -> anyhow::Result<Trial> {
     let level = |kind: &str| plan.of_kind(setting, kind).map(|(_, level)| level.to_owned());
     let cpu = level("cpu").unwrap_or_else(|| setup.cpu.clone());
     let mut model = CpuModel::named(&cpu)?;
-    if let Some((factor, level)) = plan.of_kind(setting, "clock") {
-        let clock: CoreClock =
-            level.parse().map_err(|why| anyhow!("{} = {level}: {why}", factor.name))?;
+    if let Some(clock) = level("clock").or_else(|| setup.clock.clone()) {
+        let clock: CoreClock = clock.parse().map_err(|why| anyhow!("clock = {clock}: {why}"))?;
         model.set_clock(clock)?;
     }
     let clock = model.core_hertz();

@@ -52,8 +52,13 @@ fn described(plan: &Plan, columns: usize) -> String {
         lines.push(match &setup.cannot {
             Some(why) => format!("the lab cannot run it: {why}"),
             None => format!(
-                "in the lab: {} on {} {} processors, {} vCPUs; scale: {}",
-                setup.workload, setup.cpus, setup.cpu, setup.vcpus, setup.scale
+                "in the lab: {} on {} {} processors, {} vCPUs, clock {}; scale: {}",
+                setup.workload,
+                setup.cpus,
+                setup.cpu,
+                setup.vcpus,
+                setup.clock.as_deref().unwrap_or("boost"),
+                setup.scale
             ),
         });
     }
