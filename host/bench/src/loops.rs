@@ -19,23 +19,14 @@ const LOOKS: usize = 9;
 macro_rules! unrolled {
     ($operation:expr) => {{
         for _ in 0..OPERATIONS / UNROLLED {
-            $operation;
-            $operation;
-            $operation;
-            $operation;
-            $operation;
-            $operation;
-            $operation;
-            $operation;
-            $operation;
-            $operation;
-            $operation;
-            $operation;
-            $operation;
-            $operation;
-            $operation;
-            $operation;
+            unrolled!(4 of unrolled!(4 of $operation));
         }
+    }};
+    (4 of $operation:expr) => {{
+        $operation;
+        $operation;
+        $operation;
+        $operation;
     }};
 }
 

@@ -4,15 +4,13 @@
 
 use crate::watch::Watch;
 use anyhow::Context;
-use board::cost::{CostProfile, Entry, Range};
+use board::cost::{CostProfile, Entry, IN_CORE_CYCLES, Range};
 
 /// A figure is changed by this factor: enough that a counter's tick does not matter.
 const FACTOR: f64 = 1.5;
 /// What an own register's access takes is at least what its instruction does, so that instruction
 /// is made cheaper.
 const CHEAPER: (&str, &str, f64) = ("instruction", "serializing", 0.6);
-/// Sections in core cycles.
-const CORE: [&str; 3] = ["instruction", "world_switch", "mitigation"];
 
 /// Times as functions of costs, near some costs.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,7 +42,7 @@ impl Model {
     pub fn at_clock(&self, ratio: f64) -> Self {
         let mut model = self.clone();
         for (figure, (section, _)) in self.figures.iter().enumerate() {
-            if !CORE.contains(section) {
+            if !IN_CORE_CYCLES.contains(section) {
                 continue;
             }
             for row in 0..self.rows.len() {

@@ -2,7 +2,7 @@
 //! tell apart.
 
 use super::closed_loop::Known;
-use super::fit::Misfit;
+use super::fit::{Misfit, OtherClock};
 use super::measured::Measured;
 use super::narrowed::{TOLD, width};
 use report::grid::{Grid, Value};
@@ -27,38 +27,37 @@ pub fn to_text(measured: &Measured, known: &Known, columns: usize) -> String {
 fn verdict(measured: &Measured, known: &Known) -> String {
     let Known { model, draws, misfit, .. } = known;
     let told = (0..model.figures.len()).filter(|one| width(model, draws, *one) <= TOLD).count();
+    let Misfit { chi2, freedom, probability, off, clock } = misfit;
+    let said = match misfit.is_said() {
+        true => "MISFIT: no costs within the ranges explain these times",
+        false => "Costs within the ranges explain these times",
+    };
     let mut text = format!(
-        "{}: {} times; {told} of {} figures are narrower than their sources have them\n",
+        "{said} (chi-squared {chi2:.0}, {freedom} degrees of freedom, probability {}; they are \
+         off by {:.1} % in the mean)\n",
+        Short(*probability),
+        off * 100.0
+    );
+    if misfit.is_said() {
+        text += &match clock {
+            Some(OtherClock { ratio, off }) => format!(
+                "Cores that are clocked at {ratio:.2} times the model's clock explain them better \
+                 (off by {:.1} %): see --clock\n",
+                off * 100.0
+            ),
+            None => "Another clock of the cores does not either: mitigations, the kernel or the \
+                     part may be others than the lab's host has\n"
+                .to_owned(),
+        };
+    }
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "{}: {} times; {told} of {} figures are narrower than their sources have them",
         measured.place(),
         model.rows.len(),
         model.figures.len()
     );
-    let Misfit { chi2, freedom, probability, clock } = misfit;
-    let said = match misfit.is_said() {
-        true => "MISFIT: no costs within the ranges explain these times",
-        false => "costs within the ranges explain these times",
-    };
-    // Writing to a string does not fail.
-    let _ = writeln!(
-        text,
-        "{said} (chi-squared {chi2:.0}, {freedom} degrees of freedom, probability {})",
-        Short(*probability)
-    );
-    if misfit.is_said() {
-        match clock {
-            Some((ratio, better)) => {
-                let _ = writeln!(
-                    text,
-                    "cores that are clocked at {ratio:.2} times the model's clock explain them \
-                     better (chi-squared {better:.0}): see --clock"
-                );
-            }
-            None => text.push_str(
-                "another clock of the cores does not either: mitigations, the kernel or the part \
-                 are others than the lab's host has\n",
-            ),
-        }
-    }
     text
 }
 

@@ -92,6 +92,10 @@ macro_rules! sections {
     };
 }
 
+/// Sections of a profile whose figures are core cycles, so that they follow the clock; those of the
+/// others are nanoseconds.
+pub const IN_CORE_CYCLES: [&str; 3] = ["instruction", "world_switch", "mitigation"];
+
 sections! {
     /// Core cycles per instruction class, throughput rather than latency; in the order of [`Cost`],
     /// which ends with ports.

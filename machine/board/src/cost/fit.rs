@@ -96,6 +96,8 @@ impl CostProfile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost::{Entry, IN_CORE_CYCLES};
+    use cpu::{CoreClock, CpuModel};
 
     fn fitted() -> CostProfile {
         let mut profile = CostProfile::named("zen4").expect("a profile");
@@ -133,6 +135,33 @@ mod tests {
             let error = CostProfile::parse("mine.toml", &bad).expect_err(to).to_string();
             assert!(error.contains("draw 0 of its fit"), "{error}");
         }
+    }
+
+    #[test]
+    fn figures_in_core_cycles_follow_the_clock_and_the_others_do_not() {
+        let base = CostProfile::named("zen4").expect("a profile");
+        let at = |hertz: u64, profile: &CostProfile| {
+            let mut model = CpuModel::named("zen4").expect("a model");
+            model.set_clock(CoreClock::Hertz(hertz)).expect("a possible clock");
+            let instructions = profile.instruction_costs(&model).0.map(u64::from);
+            let steps = profile.step_costs(&model).0.map(|step| step.0);
+            instructions.iter().chain(&steps).sum::<u64>() as f64
+        };
+        let mut told = 0;
+        for Entry { section, name, range, .. } in base.entries() {
+            let mut dearer = base.clone();
+            dearer.set(section, name, range.likely * 20.0 + 2000.0).expect("a figure");
+            let more = |hertz| at(hertz, &dearer) - at(hertz, &base);
+            let (fast, slow) = (more(4_000_000_000), more(1_000_000_000));
+            // Messages are no steps, and a serializing instruction is contained in others.
+            if fast == 0.0 || name == "serializing" || name == "system" {
+                continue;
+            }
+            told += 1;
+            let is_in_core_cycles = IN_CORE_CYCLES.contains(&section);
+            assert_eq!(slow / fast > 2.0, is_in_core_cycles, "{section}.{name}: {fast} {slow}");
+        }
+        assert!(told > 30, "{told}");
     }
 
     #[test]
