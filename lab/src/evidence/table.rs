@@ -200,7 +200,7 @@ fn of_source(source: &str, rows: &[&Row]) -> Section {
     let mut section = Section::new(format!("{source}: {}", rows[0].origin.document));
     let mut grid = Grid::new(
         format!("{}, {}", rows[0].origin.machine, rows[0].origin.clock),
-        &["figure", "unit", "published", "here", "least", "most", "error", "use"],
+        &["figure", "unit", "published", "here", "error", "use", "least", "most"],
     );
     for row in rows {
         let decimals = decimals(row.published);
@@ -215,10 +215,10 @@ fn of_source(source: &str, rows: &[&Row]) -> Section {
             Value::text(row.unit.clone()),
             Value::Number(row.published, decimals),
             number(row.here.as_ref().map(|found| found.value)),
-            number(interval.map(|(least, _)| least)),
-            number(interval.map(|(_, most)| most)),
             error.unwrap_or(Value::Missing),
             Value::text(row.served.word()),
+            number(interval.map(|(least, _)| least)),
+            number(interval.map(|(_, most)| most)),
         ]);
     }
     section.show(grid);
