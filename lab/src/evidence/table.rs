@@ -200,7 +200,7 @@ fn of_source(source: &str, rows: &[&Row]) -> Section {
     let mut section = Section::new(format!("{source}: {}", rows[0].origin.document));
     let mut grid = Grid::new(
         format!("{}, {}", rows[0].origin.machine, rows[0].origin.clock),
-        &["figure", "unit", "published", "here", "error", "use", "least", "most"],
+        &["figure", "unit", "published", "here", "error", "use", "interval"],
     );
     for row in rows {
         let decimals = decimals(row.published);
@@ -217,8 +217,10 @@ fn of_source(source: &str, rows: &[&Row]) -> Section {
             number(row.here.as_ref().map(|found| found.value)),
             error.unwrap_or(Value::Missing),
             Value::text(row.served.word()),
-            number(interval.map(|(least, _)| least)),
-            number(interval.map(|(_, most)| most)),
+            interval.map_or(Value::Missing, |(least, most)| {
+                let digits = usize::from(decimals);
+                Value::text(format!("{least:.digits$} to {most:.digits$}"))
+            }),
         ]);
     }
     section.show(grid);

@@ -153,7 +153,7 @@ mod tests {
             dearer.set(section, name, range.likely * 20.0 + 2000.0).expect("a figure");
             let more = |hertz| at(hertz, &dearer) - at(hertz, &base);
             let (fast, slow) = (more(4_000_000_000), more(1_000_000_000));
-            // Messages are no steps, and a serializing instruction is contained in others.
+            // Messages make no step, and a serializing instruction is contained in others.
             if fast == 0.0 || name == "serializing" || name == "system" {
                 continue;
             }
