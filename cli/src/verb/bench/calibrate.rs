@@ -87,6 +87,7 @@ fn life(inhibit: Option<Inhibit>, seed: u32) -> anyhow::Result<String> {
     })?;
     match end.outcome {
         Outcome::PowerOff | Outcome::DebugExit(0) => {}
+        Outcome::Failed(why) => bail!("this host's KVM could not run the benchmark guest: {why}"),
         other => bail!("the benchmark guest ended with {other:?} instead of by itself"),
     }
     String::from_utf8(console).context("the benchmark guest's output")

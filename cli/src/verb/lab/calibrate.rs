@@ -15,7 +15,7 @@ use lab::calibrate::{Bench, Measured, Model, Place, narrowed, steps, to_text};
 use lab::drive::session::Session;
 use lab::host::{Host, image};
 use lab::plan::{Experiment, Needs, Setting};
-use lab::protocol::Stream;
+use lab::protocol::{Step, Stream};
 use lab::watch::{Told, Watch};
 use lab::workload::Chosen;
 use std::collections::BTreeMap;
@@ -65,6 +65,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         let error = arguments.error;
         return Err(Usage::of(anyhow!("--error {error}: must be from 0.01 to 50 percent")));
     }
+    let workloads = arguments.chosen()?;
     let measured = arguments.measured.as_deref().map(read).transpose().map_err(Usage::of)?;
     let host = arguments.host.host()?;
     if let Some(measured) = &measured {
@@ -98,7 +99,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let model =
         Model::of(&base, &mut watch, |profile, watch| place.measure(bench, profile, watch))?;
     let Some(measured) = measured else {
-        return closed_loop(arguments, &host, &experiment, &model, &mut place, watch);
+        return closed_loop(arguments, (&host, &workloads), &experiment, &model, &mut place, watch);
     };
     let known = know(&mut place, &base, &model, &measured, arguments.options(), &mut watch)?;
     let is_misfit = known.misfit.is_said();
@@ -114,6 +115,19 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 impl Arguments {
+    /// What the closed loop predicts.
+    fn chosen(&self) -> anyhow::Result<Vec<Chosen>> {
+        let all = self.workloads.iter().map(|name| {
+            let refused = |why: String| Usage::of(anyhow!("--predict {name}: {why}"));
+            let workload: Chosen = name.parse().map_err(refused)?;
+            match workload.benchmark() {
+                Some(_) => Ok(workload),
+                None => Err(refused("a benchmark guest does not run it".to_owned())),
+            }
+        });
+        all.collect()
+    }
+
     fn options(&self) -> Options {
         Options { repeats: 2, error: self.error / 100.0, rounds: ROUNDS, draws: DRAWS }
     }
@@ -160,25 +174,21 @@ fn differences(measured: &Measured, known: &Known, kernel: &str) -> String {
 
 fn closed_loop(
     arguments: &Arguments,
-    host: &Host,
+    (host, workloads): (&Host, &[Chosen]),
     experiment: &Experiment,
     model: &Model,
     place: &mut Place<'_>,
     mut watch: Watch<'_>,
 ) -> anyhow::Result<ExitCode> {
     let base = host.cost_profile()?;
-    let mut all = Vec::new();
-    for name in &arguments.workloads {
-        let workload: Chosen = name.parse().map_err(anyhow::Error::msg).context("--predict")?;
-        if workload.benchmark().is_none() {
-            return Err(Usage::of(anyhow!("--predict {name}: a benchmark guest does not run it")));
-        }
-        all.extend(steps(&*workload, experiment, host, arguments.host.limit));
-    }
+    let limit = arguments.host.limit;
+    let all = workloads.iter().flat_map(|one| steps(&**one, experiment, host, limit));
+    let all: Vec<Step> = all.collect();
     let bench = Bench::Steps(&all);
     let work = Model::of(&base, &mut watch, |profile, watch| place.measure(bench, profile, watch))?;
     let mut cases = Vec::new();
-    for seed in arguments.first_seed..arguments.first_seed + arguments.closed_loop.unwrap_or(1) {
+    let first = arguments.first_seed;
+    for seed in first..first.saturating_add(arguments.closed_loop.unwrap_or(1)) {
         let options = arguments.options();
         let models = (model, &work);
         let (known, own) = hidden(place, &base, models, &all, seed, options, &mut watch)?;

@@ -7,6 +7,7 @@
 
 use super::table::{Entry, Tables};
 use super::{branch_record, control, local_apic};
+use crate::costs::Step;
 use crate::guest::Written;
 use crate::state::msr::BANKS;
 use crate::{Attention, Bus, Cpu, Stop};
@@ -239,6 +240,17 @@ const ALL: &[Row] = {
         ),
     ]
 };
+
+/// A register that does one thing, which takes its time, when any of some bits is written.
+pub(super) fn command(cpu: &mut Cpu, value: u64, known: u64, step: Step) -> Result<(), Stop> {
+    if value & !known != 0 {
+        return Err(Stop::GENERAL_PROTECTION);
+    }
+    if value != 0 {
+        cpu.clock.take(step);
+    }
+    Ok(())
+}
 
 pub(crate) fn read_msr(cpu: &mut Cpu, bus: &mut Bus<'_>, number: u32) -> Result<u64, Stop> {
     if let Some(value) = cpu.read_virtualization_msr(bus, number) {

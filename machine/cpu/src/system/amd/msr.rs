@@ -2,7 +2,8 @@
 
 use crate::costs::Step;
 use crate::system::msr::{
-    LAST_BANK_REGISTER, Legal, Read, Row, Write, bank_register, inert, kept, only, row, write_bank,
+    LAST_BANK_REGISTER, Legal, Read, Row, Write, bank_register, command, inert, kept, only, row,
+    write_bank,
 };
 use crate::{Bus, Cpu, Stop};
 use arch::cpuid::Feature;
@@ -94,13 +95,7 @@ fn write_prediction_command(
 ) -> Result<(), Stop> {
     let is_selective = cpu.model.family() >= FIRST_FAMILY_WITH_SELECTIVE_BARRIER;
     let known = if is_selective { BARRIER | SELECTIVE_BARRIER } else { BARRIER };
-    if value & !known != 0 {
-        return Err(Stop::GENERAL_PROTECTION);
-    }
-    if value != 0 {
-        cpu.clock.take(Step::PredictionBarrier);
-    }
-    Ok(())
+    command(cpu, value, known, Step::PredictionBarrier)
 }
 
 fn write_hwcr(cpu: &mut Cpu, _: &mut Bus<'_>, _: usize, _: u64) -> Result<(), Stop> {

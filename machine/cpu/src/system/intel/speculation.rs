@@ -2,6 +2,7 @@
 //! speculatively here: they are checked and kept, and what they do takes its time.
 
 use crate::costs::Step;
+use crate::system::msr::command;
 use crate::{Bus, Cpu, Stop};
 use arch::cpuid::Feature;
 use arch::msr::SpecCtrl;
@@ -55,15 +56,4 @@ pub(super) fn write_flush_command(
     value: u64,
 ) -> Result<(), Stop> {
     command(cpu, value, FLUSH, Step::CacheFlush)
-}
-
-/// A register that does one thing when a one is written.
-fn command(cpu: &mut Cpu, value: u64, known: u64, step: Step) -> Result<(), Stop> {
-    if value & !known != 0 {
-        return Err(Stop::GENERAL_PROTECTION);
-    }
-    if value != 0 {
-        cpu.clock.take(step);
-    }
-    Ok(())
 }
