@@ -50,7 +50,7 @@ pub(super) fn draw(alarm: &Alarm, records: &[Record]) -> Vec<String> {
 fn state(alarm: &Alarm) -> &'static str {
     use super::oracle::Rule;
     match alarm.rule {
-        Rule::Asleep | Rule::SaidToRun => "asleep",
+        Rule::Asleep | Rule::SaidToRun | Rule::InService => "asleep",
         Rule::NotTaken => "not taken",
         Rule::Console | Rule::Ended => "there",
     }

@@ -32,6 +32,10 @@ fn what(alarm: &Alarm) -> String {
     let (title, since) = (rule.title(), since(alarm));
     match rule {
         Rule::Console | Rule::Ended => format!("{title}: {text}"),
+        Rule::InService => format!(
+            "{title}: vector {vector:#x}, for {since} at the one of {vcpu:#x} on CPU {cpu}, which is \
+             idle"
+        ),
         Rule::SaidToRun => {
             format!("{title}: the one of {vcpu:#x}, for {since} on CPU {cpu}, which is idle")
         }

@@ -19,6 +19,11 @@ impl<'a> Page<'a> {
         Self { memory, at }
     }
 
+    /// The highest vector that is in service.
+    pub fn in_service(&self) -> Option<Vector> {
+        self.highest(Bank::InService)
+    }
+
     /// The vector that its vCPU would take if it could take interrupts; `posted` waits beside it.
     pub fn deliverable(&self, posted: Option<Vector>) -> Option<Vector> {
         let requested = self.highest(Bank::Request).max(posted)?;

@@ -16,14 +16,23 @@ pub enum Rule {
     SaidToRun,
     /// The host's kernel complains.
     Console,
+    /// A vCPU halts outside of any handler, and an interrupt of its is still in service: its end is
+    /// lost, and none of its class comes again.
+    InService,
     /// The guest ends, which it never does by itself.
     Ended,
 }
 
 impl Rule {
     /// In the order of their values.
-    pub const ALL: [Self; 5] =
-        [Self::Asleep, Self::NotTaken, Self::SaidToRun, Self::Console, Self::Ended];
+    pub const ALL: [Self; 6] = [
+        Self::Asleep,
+        Self::NotTaken,
+        Self::SaidToRun,
+        Self::Console,
+        Self::InService,
+        Self::Ended,
+    ];
 
     /// For names.
     pub const fn name(self) -> &'static str {
@@ -32,6 +41,7 @@ impl Rule {
             Self::NotTaken => "not-taken",
             Self::SaidToRun => "said-to-run",
             Self::Console => "console",
+            Self::InService => "in-service",
             Self::Ended => "ended",
         }
     }
@@ -43,6 +53,7 @@ impl Rule {
             Self::NotTaken => "a vCPU runs and does not take an interrupt that waits for it",
             Self::SaidToRun => "a vCPU that sleeps is said to run",
             Self::Console => "the kernel complains",
+            Self::InService => "a vCPU sleeps and has not ended an interrupt",
             Self::Ended => "the guest ends",
         }
     }

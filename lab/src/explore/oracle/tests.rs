@@ -100,13 +100,14 @@ fn a_vcpu_that_sleeps_on_an_idle_processor_has_nothing_that_it_would_take() {
         ("nothing waits", ASLEEP_WITH_NOTHING),
         ("interrupts are disabled", Case { flags: 2, ..ASLEEP }),
         ("its priority holds it back", Case { task_priority: 0x3F, ..ASLEEP }),
-        ("one in service does", Case { in_service: Some(0x35), ..ASLEEP }),
         ("it left for something else", Case { code: ExitCode::Msr, ..ASLEEP }),
         ("its processor is busy", Case { host: Activity::Running, ..ASLEEP }),
         ("it runs again", Case { enters_again: true, ..ASLEEP }),
     ] {
         assert_eq!(case.judge(), [], "{what}");
     }
+    let behind = Case { in_service: Some(0x35), ..ASLEEP };
+    assert_eq!(behind.judge(), [(Rule::InService, 0x35)], "one in service holds it back");
     let above = Case { task_priority: 0x2F, in_service: Some(0x2E), ..ASLEEP };
     assert_eq!(above.judge(), [(Rule::Asleep, 0x31)], "a higher class");
 }
@@ -117,6 +118,20 @@ fn a_vcpu_that_sleeps_is_not_said_to_run() {
     assert_eq!(said.judge(), [(Rule::SaidToRun, 0)]);
     let busy = Case { host: Activity::Running, ..said };
     assert_eq!(busy.judge(), [], "it may poll");
+}
+
+#[test]
+fn a_vcpu_that_sleeps_where_it_would_be_woken_has_ended_its_interrupts() {
+    let unended = Case { in_service: Some(0x31), ..ASLEEP_WITH_NOTHING };
+    assert_eq!(unended.judge(), [(Rule::InService, 0x31)]);
+    for (what, case) in [
+        ("interrupts are disabled", Case { flags: 2, ..unended }),
+        ("its processor is busy", Case { host: Activity::Running, ..unended }),
+        ("it runs again", Case { enters_again: true, ..unended }),
+        ("it left for something else", Case { code: ExitCode::Msr, ..unended }),
+    ] {
+        assert_eq!(case.judge(), [], "{what}");
+    }
 }
 
 #[test]

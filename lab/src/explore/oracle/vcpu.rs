@@ -146,7 +146,8 @@ impl Vcpu {
         let cpu = machine.state.cpus.get(usize::from(self.cpu))?;
         match self.place {
             Place::InGuest => {
-                let runs = cpu.pending.activity() == Activity::Running && takes_virtual(cpu);
+                // Without AVIC and APICv it is the hypervisor who has to interrupt the guest.
+                let runs = cpu.pending.activity() == Activity::Running && cpu.is_guest();
                 let waits = self.waiting(machine).filter(|_| runs && is_open(cpu));
                 waits.map(|vector| (Rule::NotTaken, vector))
             }
@@ -154,7 +155,8 @@ impl Vcpu {
                 let waits = self.waiting(machine).filter(|_| self.is_open_outside(machine));
                 let is_said = || self.is_said_to_run(machine).then_some(Vector(0));
                 let asleep = waits.map(|vector| (Rule::Asleep, vector));
-                asleep.or_else(|| Some((Rule::SaidToRun, is_said()?)))
+                let unended = || Some((Rule::InService, self.unended(machine)?));
+                asleep.or_else(unended).or_else(|| Some((Rule::SaidToRun, is_said()?)))
             }
             Place::Out { .. } => None,
         }
@@ -166,6 +168,14 @@ impl Vcpu {
         let page = silicon::apic_page(machine, self.block)?;
         let descriptor = silicon::descriptor(machine, self.block);
         Page::new(memory, page).deliverable(descriptor.and_then(|one| posted(memory, one)))
+    }
+
+    /// The interrupt that is in service although the vCPU halted where it would be woken: the guest
+    /// of the mix never halts in a handler.
+    fn unended(&self, machine: &Machine) -> Option<Vector> {
+        let page = silicon::apic_page(machine, self.block)?;
+        let served = Page::new(&machine.memory, page).in_service();
+        served.filter(|_| self.is_open_outside(machine))
     }
 
     /// Where those who send to it put vectors: its backing page, or its posted-interrupt
