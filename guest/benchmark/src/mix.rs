@@ -1,15 +1,20 @@
 //! A mix of interrupts that goes on without an end, for an observer outside: every
 //! processor sends, spins and halts as numbers of its own say, in all ways of one mode of the APIC.
 //! Now and then the first falls silent for a while: who was not woken then sleeps on. It measures
-//! nothing and keeps one promise: none halts with interrupts disabled or its priority raised.
+//! nothing and keeps one promise: none halts with interrupts disabled or its priority raised, nor in
+//! a handler. It ends if an interrupt is lost ([`ledger`]).
 
+mod ledger;
+
+use self::ledger::{Kind, VECTORS};
 use crate::path::mode_name;
 use crate::selection::Selection;
-use arch::apic::{DestinationMode, Icr, Mode, Register, Scope, TimerMode};
+use arch::apic::{DestinationMode, Mode, Register, Scope, TimerMode};
 use core::sync::atomic::{AtomicU64, Ordering};
 use runtime::apic::{self, Fence};
-use runtime::instruction::{halt_until, time_stamp, without_interrupts};
-use runtime::processor::{self, Processor};
+use runtime::instruction::{halt_until, set_task_priority, time_stamp, without_interrupts};
+use runtime::interrupt::{self, Frame};
+use runtime::processor::{self, MAX_CPUS, Processor};
 use runtime::vector::COUNTED_VECTOR;
 use runtime::{clock, job, print};
 
@@ -20,8 +25,10 @@ static SEED: AtomicU64 = AtomicU64::new(1);
 const PAUSES: (u32, u32) = (9, 18);
 /// A silence is that long at least, and twice as long at most.
 const SILENCE: u64 = 1 << 21;
-/// The task priority that holds back every interrupt.
-const HIGHEST_PRIORITY: u32 = 0xF0;
+/// Task priorities: one holds back every interrupt, the other those of the lower class.
+const PRIORITIES: [u32; 2] = [0xF0, 0x70];
+/// Of so many interrupts one is handled for long.
+const LINGERS: u64 = 8;
 
 /// xorshift64*, which is never zero.
 struct Numbers(u64);
@@ -44,12 +51,21 @@ impl Numbers {
         let exponent = u64::from(least) + self.below(u64::from(most - least));
         (1 << exponent) + self.below(1 << exponent)
     }
+
+    fn pick<T: Copy, const N: usize>(&mut self, values: [T; N]) -> T {
+        values[self.below(N as u64) as usize]
+    }
 }
+
+/// By processor: what its handlers choose by.
+static HANDLERS: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
 
 /// Begins, on all processors; none of them comes back.
 pub fn run(selection: &Selection, mode: Mode) {
     SEED.store(selection.seed, Ordering::Relaxed);
     apic::measure_timer_rate();
+    let uncounted = VECTORS.into_iter().filter(|vector| *vector != COUNTED_VECTOR);
+    uncounted.for_each(|vector| interrupt::set_handler(vector, handle));
     print!(
         "{{\"record\":\"mix\",\"apic\":\"{}\",\"cpus\":{},\"seed\":{}}}",
         mode_name(mode),
@@ -63,8 +79,10 @@ fn take_part(_: usize) {
     let own = processor::current();
     let seed = SEED.load(Ordering::Relaxed) ^ (own.index() as u64 + 1).wrapping_mul(0x9E37_79B9);
     let mut numbers = Numbers(seed | 1 << 63);
+    HANDLERS[own.index()].store(numbers.next() | 1, Ordering::Relaxed);
     let mut seen = own.arrival_count();
     loop {
+        ledger::audit(own);
         // The first never waits for the others: when all of them halt, it wakes them.
         if own.index() == 0 {
             match numbers.below(12) {
@@ -77,10 +95,10 @@ fn take_part(_: usize) {
             continue;
         }
         match numbers.below(16) {
-            0..10 => halt_until(|| own.arrival_count() != seen),
-            10..13 => send(own, &mut numbers),
-            13 => start_timer(&mut numbers),
-            14 => with_priority(&mut numbers),
+            0..8 => halt_until(|| own.arrival_count() != seen),
+            8..12 => send(own, &mut numbers),
+            12 => start_timer(&mut numbers),
+            13 | 14 => with_priorities(&mut numbers),
             _ => without_interrupts(|| wait(&mut numbers)),
         }
         seen = own.arrival_count();
@@ -88,6 +106,20 @@ fn take_part(_: usize) {
             wait(&mut numbers);
         }
     }
+}
+
+/// What handles a vector that the runtime does not count.
+fn handle(frame: &mut Frame) {
+    let own = processor::current();
+    ledger::serve(own, frame.vector as u8);
+    own.arrivals.count.fetch_add(1, Ordering::Release);
+    let place = &HANDLERS[own.index()];
+    let mut numbers = Numbers(place.load(Ordering::Relaxed) | 1 << 63);
+    if numbers.below(LINGERS) == 0 {
+        wait(&mut numbers);
+    }
+    place.store(numbers.0, Ordering::Relaxed);
+    apic::end_of_interrupt();
 }
 
 fn wait(numbers: &mut Numbers) {
@@ -104,22 +136,58 @@ fn be_silent(numbers: &mut Numbers) {
 
 /// Sends in a way that its numbers choose.
 fn send(own: &Processor, numbers: &mut Numbers) {
-    let target = processor::get(numbers.below(processor::count() as u64) as usize);
-    let logical = || {
-        let first = apic::logical_identifier(target)?;
-        // Another one of the same cluster, perhaps the same one.
-        let second = processor::get(numbers.0 as usize % processor::count());
-        let both = apic::logical_identifier(second).map_or(first, |second| first | second);
-        Some(apic::fixed(both, DestinationMode::Logical, COUNTED_VECTOR))
+    let kind = Kind(numbers.below(VECTORS.len() as u64) as usize);
+    let vector = kind.vector();
+    let any =
+        |numbers: &mut Numbers| processor::get(numbers.below(processor::count() as u64) as usize);
+    let (target, second) = (any(numbers), any(numbers));
+    let physical = |target: &Processor| {
+        let command = apic::fixed(target.apic_id(), DestinationMode::Physical, vector);
+        let index = target.index();
+        ledger::send(kind, |one| one.index() == index, || apic::command(command, Fence::Full));
     };
-    let physical = apic::fixed(target.apic_id(), DestinationMode::Physical, COUNTED_VECTOR);
-    let command: Icr = match numbers.0 >> 40 & 15 {
-        0..7 => physical,
-        7..13 => logical().unwrap_or(physical),
-        13 | 14 => apic::shorthand(Scope::AllButSelf, COUNTED_VECTOR),
-        _ => apic::fixed(own.apic_id(), DestinationMode::Physical, COUNTED_VECTOR),
+    match numbers.below(16) {
+        0..6 => physical(target),
+        6..12 => {
+            if !send_logically(kind, target, second, numbers) {
+                physical(target);
+            }
+        }
+        12..14 => {
+            let command = apic::shorthand(Scope::AllButSelf, vector);
+            let is_other = |one: &Processor| one.index() != own.index();
+            ledger::send(kind, is_other, || apic::command(command, Fence::Full));
+        }
+        14 if own.is_x2apic() => {
+            let is_own = |one: &Processor| one.index() == own.index();
+            ledger::send(kind, is_own, || apic::write(Register::SelfIpi, vector.into()));
+        }
+        _ => physical(own),
+    }
+}
+
+/// Sends to one or two, perhaps the same, and now and then to one beside them who is not there;
+/// false where they have no logical identifiers.
+fn send_logically(
+    kind: Kind,
+    first: &Processor,
+    second: &Processor,
+    numbers: &mut Numbers,
+) -> bool {
+    let identifier = apic::logical_identifier;
+    let (Some(one), Some(other)) = (identifier(first), identifier(second)) else { return false };
+    // Those of other clusters are not reached by one command.
+    let is_together = one >> 16 == other >> 16 && processor::count() <= apic::FLAT_CPUS;
+    let both = if is_together { one | other } else { one };
+    let absent = apic::FLAT_CPUS - 1;
+    let is_absent = numbers.below(8) == 0 && processor::count() <= absent;
+    let destination = if is_absent { both | 1 << absent } else { both };
+    let command = apic::fixed(destination, DestinationMode::Logical, kind.vector());
+    let is_target = |target: &Processor| {
+        target.index() == first.index() || is_together && target.index() == second.index()
     };
-    apic::command(command, Fence::Full);
+    ledger::send(kind, is_target, || apic::command(command, Fence::Full));
+    true
 }
 
 fn start_timer(numbers: &mut Numbers) {
@@ -127,9 +195,17 @@ fn start_timer(numbers: &mut Numbers) {
     apic::start_timer(COUNTED_VECTOR, TimerMode::OneShot, ticks);
 }
 
-/// For a while nothing is delivered.
-fn with_priority(numbers: &mut Numbers) {
-    apic::write(Register::TaskPriority, HIGHEST_PRIORITY);
-    wait(numbers);
-    apic::write(Register::TaskPriority, 0);
+/// For a while some or none are delivered, a few times, by either of the two ways to say so.
+fn with_priorities(numbers: &mut Numbers) {
+    for _ in 0..numbers.pick([1, 1, 4, 16]) {
+        let priority = numbers.pick(PRIORITIES);
+        let set: fn(u32) = match numbers.below(2) {
+            0 => set_task_priority,
+            _ => |priority| apic::write(Register::TaskPriority, priority),
+        };
+        set(priority);
+        wait(numbers);
+        set(0);
+        ledger::audit(processor::current());
+    }
 }

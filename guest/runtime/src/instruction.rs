@@ -107,6 +107,14 @@ fn interrupts_are_enabled() -> bool {
     flags & INTERRUPT_FLAG != 0
 }
 
+/// MOV to CR8 of a task priority, whose upper four bits are the class. [APM2 "CR8 (Task Priority
+/// Register, TPR)"]
+#[inline(always)]
+pub fn set_task_priority(priority: u32) {
+    // SAFETY: it holds interrupts back or lets them come, and each vector has a gate.
+    unsafe { asm!("mov cr8, {}", in(reg) u64::from(priority >> 4), options(nostack)) }
+}
+
 /// Does something that no interrupt may come into.
 pub fn without_interrupts(action: impl FnOnce()) {
     let was_enabled = interrupts_are_enabled();

@@ -23,6 +23,8 @@ pub enum Status {
     Failed = 1,
     /// A check of the program's own did not, or an exception came that nobody expected.
     Panicked = 2,
+    /// An interrupt that was sent did not come, although nothing held it back.
+    Lost = 3,
 }
 
 /// Ends the machine's run.

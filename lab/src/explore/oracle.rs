@@ -20,7 +20,7 @@ use trace::{Event, Record, VirtualCpu};
 
 /// Virtual time between two looks at the machine. It decides when an alarm is raised, not what is
 /// one.
-pub const LOOK: Picoseconds = Picoseconds::from_nanoseconds(100_000);
+pub const LOOK: Picoseconds = Picoseconds::from_nanoseconds(10_000);
 
 /// A rule that was broken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,9 +134,13 @@ impl Oracle {
         }
         let cpu = record.cpu.0;
         match record.event {
-            Event::Entry { vcpu, .. } => {
+            Event::Entry { vcpu, injected, .. } => {
                 self.ear.enter();
-                let is_moved = self.vcpu(vcpu, cpu).enter(cpu);
+                let own = self.vcpu(vcpu, cpu);
+                let is_moved = own.enter(cpu);
+                if injected != 0 {
+                    own.accept();
+                }
                 self.changes.moves += u64::from(is_moved);
             }
             Event::SvmExit { vcpu, code, .. } => {

@@ -119,12 +119,12 @@ fn a_part_that_loses_none_raises_no_alarm() {
     }
 }
 
-/// What the search of this seed has: it finds the part's fault in the 239th window.
+/// What the search of this seed has: it finds the part's fault within as many.
 const WINDOWS: u64 = 400;
 
 #[test]
 fn a_cause_is_found_where_it_is_and_sought_in_so_many_windows_where_it_is_not() {
-    let sought = (Rule::Asleep, Way::Physical, String::new());
+    let sought = (Rule::Asleep, Way::Logical, String::new());
     let stop = AtomicBool::new(false);
     let mut ignore = |_: Told<'_>| {};
     let mut watch = Watch::new(&stop, Duration::MAX, &mut ignore);

@@ -11,6 +11,9 @@ const SILENCE: Picoseconds = Picoseconds::from_nanoseconds(20_000_000);
 /// Bytes of a message at most; the agent of a host that fails may say anything.
 const MOST_BYTES: usize = 1 << 20;
 
+/// The guest's status where an interrupt was sent and is not taken.
+const LOST: u32 = 3;
+
 /// How the guest ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -78,6 +81,9 @@ fn end(message: &FromAgent) -> Option<End> {
         FromAgent::Finished(result) => match &result.outcome {
             Outcome::Failed(text) => (text.clone(), true),
             Outcome::TripleFault => ("it shut down after a triple fault".to_owned(), true),
+            Outcome::DebugExit(LOST) => {
+                ("an interrupt that was sent to it never came".to_owned(), true)
+            }
             Outcome::DebugExit(value) => (format!("it gave up with {value}"), true),
             Outcome::PowerOff => ("it switched itself off".to_owned(), true),
             Outcome::Reset => ("it asked for a reset".to_owned(), true),
@@ -111,7 +117,9 @@ mod tests {
     fn an_end_is_the_hypervisors_fault_unless_who_runs_the_guest_wanted_it() {
         let fault = |outcome| heard(outcome).expect("an end").is_fault;
         assert!(fault(r#"{"failed":"KVM: internal error 1"}"#));
-        assert!(fault(r#""triple-fault""#) && fault(r#"{"debug-exit":3}"#));
+        assert!(fault(r#""triple-fault""#) && fault(r#"{"debug-exit":2}"#));
+        let lost = heard(r#"{"debug-exit":3}"#).expect("an end");
+        assert!(lost.is_fault && lost.text.contains("never came"), "{lost:?}");
         assert!(!fault(r#""stopped""#) && !fault(r#""time-limit""#));
         let mut ear = Ear::default();
         let why = ear.hear(b"{\"failed\":\"no processor is free\"}\n").expect("an end");

@@ -71,6 +71,26 @@ impl Case {
         machine.state.cpus[1].pending.set_activity(self.host);
     }
 
+    /// What is raised if it enters its guest and leaves again before each look of a millisecond;
+    /// with every seventh entry something is injected, or nothing ever.
+    fn judge_again_and_again(self, is_injected: bool) -> Vec<(Rule, u8)> {
+        let mut machine = machine();
+        self.set(&mut machine);
+        let (vcpu, rip, cpu) = (VirtualCpu(VMCB), Linear(0), CpuIndex(1));
+        let (info1, info2, interrupt_info, code) = (0, 0, 0, self.code);
+        let mut oracle = Oracle::default();
+        for look in 1..=100 {
+            let at = Picoseconds(look * LOOK.0);
+            let injected = if is_injected && look % 7 == 0 { 0x8000_0031 } else { 0 };
+            let entry = Event::Entry { vcpu, injected, rip };
+            let exit = Event::SvmExit { vcpu, code, info1, info2, interrupt_info, rip };
+            [entry, exit].into_iter().for_each(|event| oracle.observe(&Record { at, cpu, event }));
+            machine.state.now = at;
+            oracle.look(&machine);
+        }
+        oracle.take().into_iter().map(|alarm| (alarm.rule, alarm.vector)).collect()
+    }
+
     /// What is raised within a millisecond of looks.
     fn judge(self) -> Vec<(Rule, u8)> {
         let mut machine = machine();
@@ -85,7 +105,7 @@ impl Case {
         if self.enters_again {
             happens(Event::Entry { vcpu, injected: 0, rip });
         }
-        for look in 1..=10 {
+        for look in 1..=100 {
             machine.state.now = Picoseconds(look * LOOK.0);
             oracle.look(&machine);
         }
@@ -110,6 +130,21 @@ fn a_vcpu_that_sleeps_on_an_idle_processor_has_nothing_that_it_would_take() {
     assert_eq!(behind.judge(), [(Rule::InService, 0x35)], "one in service holds it back");
     let above = Case { task_priority: 0x2F, in_service: Some(0x2E), ..ASLEEP };
     assert_eq!(above.judge(), [(Rule::Asleep, 0x31)], "a higher class");
+}
+
+#[test]
+fn a_vcpu_that_halts_and_enters_again_and_again_is_given_its_interrupt() {
+    let awake = Case { host: Activity::Running, ..ASLEEP };
+    assert_eq!(awake.judge_again_and_again(false), [(Rule::NotTaken, 0x31)], "once");
+    assert_eq!(awake.judge_again_and_again(true), [], "it is, each time anew");
+    for (what, case) in [
+        ("nothing waits", Case { requested: None, ..awake }),
+        ("interrupts are disabled", Case { flags: 2, ..awake }),
+        ("its priority holds it back", Case { task_priority: 0x3F, ..awake }),
+        ("one in service does", Case { in_service: Some(0x35), ..awake }),
+    ] {
+        assert_eq!(case.judge_again_and_again(false), [], "{what}");
+    }
 }
 
 #[test]

@@ -16,10 +16,16 @@ use cpu::{Activity, Cpu};
 
 /// A wake-up that takes longer is lost: on an idle processor a kernel takes a tenth.
 const PATIENCE_ASLEEP: Picoseconds = Picoseconds::from_nanoseconds(300_000);
-/// The same for a guest that runs on, which takes an interrupt between two instructions.
-const PATIENCE_RUNNING: Picoseconds = Picoseconds::from_nanoseconds(100_000);
-/// So many instructions it must have executed meanwhile: a processor that is held up executes none.
-const MOST_INSTRUCTIONS: u64 = 2_000;
+/// The same for a guest that runs on, which takes an interrupt between two instructions, or is
+/// interrupted for it within two microseconds.
+const PATIENCE_RUNNING: Picoseconds = Picoseconds::from_nanoseconds(40_000);
+/// It must be seen so often, in its guest and able to take it, each time having gone on by so many
+/// instructions: a processor that is held up executes none.
+const LOOKS: u32 = 4;
+const INSTRUCTIONS: u64 = 500;
+/// Or it must have entered its guest so often meanwhile: one that halts and is not given what it is
+/// woken for is hardly ever seen there.
+const ENTRIES: u32 = 8;
 
 /// [SDM3 "Basic VM-Exit Reasons"]
 const VMX_HLT: u32 = 12;
@@ -41,11 +47,24 @@ pub enum Place {
 struct Wait {
     rule: Rule,
     since: Picoseconds,
-    /// What its processor had executed then.
+    /// What its processor had executed when it was last counted.
     instructions: u64,
+    /// How often it was seen in its guest since, and how often it entered it.
+    looks: u32,
+    entries: u32,
     /// For how long processors had been held up then.
     held: Picoseconds,
     is_raised: bool,
+}
+
+/// What a look at a vCPU says.
+enum Sight {
+    /// Nothing is wrong.
+    Right,
+    /// What may be wrong does not show here: it goes on if it had begun.
+    Hidden,
+    /// This would be wrong if it lasted.
+    Wrong(Rule, Vector),
 }
 
 /// A vCPU.
@@ -78,8 +97,17 @@ impl Vcpu {
     /// It enters its guest; whether it was on another processor before.
     pub(super) fn enter(&mut self, cpu: u16) -> bool {
         let before = std::mem::replace(&mut self.cpu, cpu);
-        (self.place, self.wait) = (Place::InGuest, None);
+        self.go(Place::InGuest);
+        if let Some(wait) = &mut self.wait {
+            wait.entries += 1;
+        }
         before != cpu
+    }
+
+    /// What sleeps waits from there on; what is not given its interrupts waits on.
+    fn go(&mut self, place: Place) {
+        self.place = place;
+        self.wait = self.wait.filter(|wait| wait.rule == Rule::NotTaken);
     }
 
     /// Whether AVIC or APICv was switched since it was last seen in its guest.
@@ -98,7 +126,7 @@ impl Vcpu {
     }
 
     pub(super) fn leave(&mut self, halted: bool) {
-        (self.place, self.wait) = (Place::Out { halted }, None);
+        self.go(Place::Out { halted });
     }
 
     /// The processor that it runs on, or ran on last.
@@ -114,24 +142,35 @@ impl Vcpu {
     /// Judges it as it is now: a rule that has been broken for long enough, since when, and the
     /// vector that waits, each time once.
     pub(super) fn judge(&mut self, machine: &Machine) -> Option<(Rule, Picoseconds, Vector)> {
-        let Some((rule, vector)) = self.suspect(machine) else {
-            self.wait = None;
-            return None;
+        let (rule, vector) = match self.see(machine) {
+            Sight::Wrong(rule, vector) => (rule, vector),
+            Sight::Hidden => return None,
+            Sight::Right => {
+                self.wait = None;
+                return None;
+            }
         };
         let now = machine.state.now;
         let instructions = machine.state.cpus[usize::from(self.cpu)].clock.instructions();
         if self.wait.is_none_or(|wait| wait.rule != rule) {
             let held = machine.longest_hold();
-            self.wait = Some(Wait { rule, since: now, instructions, held, is_raised: false });
+            let (looks, entries, since) = (0, 0, now);
+            let new = Wait { rule, since, instructions, looks, entries, held, is_raised: false };
+            self.wait = Some(new);
         }
         let wait = self.wait.as_mut()?;
+        // It may be on another processor than it was.
+        let is_further = instructions.abs_diff(wait.instructions) >= INSTRUCTIONS;
+        if self.place == Place::InGuest && is_further {
+            (wait.looks, wait.instructions) = (wait.looks + 1, instructions);
+        }
         // While a processor is held up, the hypervisor cannot be blamed.
         let held = Picoseconds(machine.longest_hold().0.saturating_sub(wait.held.0));
         let lasted = Picoseconds(now.0.saturating_sub(wait.since.0));
         let is_too_long = match rule {
             Rule::NotTaken => {
                 lasted > PATIENCE_RUNNING.saturating_add(held)
-                    && instructions - wait.instructions > MOST_INSTRUCTIONS
+                    && (wait.looks >= LOOKS || wait.entries >= ENTRIES)
             }
             _ => lasted > PATIENCE_ASLEEP.saturating_add(held),
         };
@@ -141,25 +180,35 @@ impl Vcpu {
         Some((rule, wait.since, vector))
     }
 
-    /// What would be wrong if it lasted.
-    fn suspect(&self, machine: &Machine) -> Option<(Rule, Vector)> {
-        let cpu = machine.state.cpus.get(usize::from(self.cpu))?;
-        match self.place {
-            Place::InGuest => {
+    fn see(&self, machine: &Machine) -> Sight {
+        let Some(cpu) = machine.state.cpus.get(usize::from(self.cpu)) else { return Sight::Right };
+        let waits = self.waiting(machine);
+        match (self.place, waits) {
+            (Place::InGuest, Some(vector)) => {
                 // Without AVIC and APICv it is the hypervisor who has to interrupt the guest.
                 let runs = cpu.pending.activity() == Activity::Running && cpu.is_guest();
-                let waits = self.waiting(machine).filter(|_| runs && is_open(cpu));
-                waits.map(|vector| (Rule::NotTaken, vector))
+                match runs && is_open(cpu) {
+                    true => Sight::Wrong(Rule::NotTaken, vector),
+                    false => Sight::Right,
+                }
             }
-            Place::Out { halted: true } if is_idle(cpu) => {
-                let waits = self.waiting(machine).filter(|_| self.is_open_outside(machine));
-                let is_said = || self.is_said_to_run(machine).then_some(Vector(0));
-                let asleep = waits.map(|vector| (Rule::Asleep, vector));
-                let unended = || Some((Rule::InService, self.unended(machine)?));
-                asleep.or_else(unended).or_else(|| Some((Rule::SaidToRun, is_said()?)))
+            (Place::Out { halted: true }, _) if is_idle(cpu) => self.see_asleep(machine, waits),
+            (Place::Out { halted: true }, Some(vector)) if self.is_open_outside(machine) => {
+                Sight::Wrong(Rule::NotTaken, vector)
             }
-            Place::Out { .. } => None,
+            (Place::Out { halted: false }, Some(_)) => Sight::Hidden,
+            _ => Sight::Right,
         }
+    }
+
+    /// What is wrong with one that sleeps on an idle processor.
+    fn see_asleep(&self, machine: &Machine, waits: Option<Vector>) -> Sight {
+        let is_open = self.is_open_outside(machine);
+        let asleep = waits.filter(|_| is_open).map(|vector| (Rule::Asleep, vector));
+        let unended = || Some((Rule::InService, self.in_service(machine).filter(|_| is_open)?));
+        let said = || self.is_said_to_run(machine).then_some((Rule::SaidToRun, Vector(0)));
+        let wrong = asleep.or_else(unended).or_else(said);
+        wrong.map_or(Sight::Right, |(rule, vector)| Sight::Wrong(rule, vector))
     }
 
     /// The interrupt in its virtual APIC that its priorities let through.
@@ -170,12 +219,10 @@ impl Vcpu {
         Page::new(memory, page).deliverable(descriptor.and_then(|one| posted(memory, one)))
     }
 
-    /// The interrupt that is in service although the vCPU halted where it would be woken: the guest
-    /// of the mix never halts in a handler.
-    fn unended(&self, machine: &Machine) -> Option<Vector> {
+    /// The interrupt that is in service: the guest of the mix never halts in a handler.
+    fn in_service(&self, machine: &Machine) -> Option<Vector> {
         let page = silicon::apic_page(machine, self.block)?;
-        let served = Page::new(&machine.memory, page).in_service();
-        served.filter(|_| self.is_open_outside(machine))
+        Page::new(&machine.memory, page).in_service()
     }
 
     /// Where those who send to it put vectors: its backing page, or its posted-interrupt

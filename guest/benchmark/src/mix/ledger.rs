@@ -1,0 +1,110 @@
+//! Who was sent what: an interrupt that was sent and is not taken, although nothing holds it back,
+//! is found by the processor that should have taken it.
+//!
+//! A sender takes a ticket before it sends and hands it in when the command is done. A handler, at
+//! its beginning, has served every ticket that was taken by then. So a ticket that was handed in and
+//! is not served belongs to an interrupt that is still under way, or lost; two that merge, as those
+//! of one vector may, are served together.
+
+use core::array;
+use core::sync::atomic::{AtomicU64, Ordering};
+use runtime::power::{self, Status};
+use runtime::processor::{self, MAX_CPUS, Processor};
+use runtime::vector::COUNTED_VECTOR;
+
+/// Vectors that are sent: three of one class and one word of the registers, and one of another,
+/// lower class.
+pub const VECTORS: [u8; 4] = [COUNTED_VECTOR, 0xE4, 0xEB, 0x75];
+
+/// Rounds of a loop in which a pending interrupt is taken if anybody delivers it: some
+/// 15,000 instructions, of which a processor that is held up executes none.
+const PATIENCE: u32 = 1 << 12;
+
+/// Of one vector to one processor.
+struct Account {
+    taken: AtomicU64,
+    handed_in: AtomicU64,
+    served: AtomicU64,
+}
+
+static ACCOUNTS: [[Account; VECTORS.len()]; MAX_CPUS] =
+    [const { [const { Account::new() }; VECTORS.len()] }; MAX_CPUS];
+
+impl Account {
+    const fn new() -> Self {
+        Self { taken: AtomicU64::new(0), handed_in: AtomicU64::new(0), served: AtomicU64::new(0) }
+    }
+}
+
+/// Which interrupt is sent: [`VECTORS`] by index.
+#[derive(Clone, Copy)]
+pub struct Kind(pub usize);
+
+impl Kind {
+    /// Its vector.
+    pub fn vector(self) -> u8 {
+        VECTORS[self.0]
+    }
+
+    fn account(self, target: &Processor) -> &'static Account {
+        &ACCOUNTS[target.index()][self.0]
+    }
+
+    /// The counted vector's handler is the runtime's, and so is what it has served.
+    fn is_counted(self) -> bool {
+        self.vector() == COUNTED_VECTOR
+    }
+
+    fn take_ticket(self, target: &Processor) -> u64 {
+        if self.is_counted() {
+            return target.post_request();
+        }
+        self.account(target).taken.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    fn has_served(self, target: &Processor, ticket: u64) -> bool {
+        if self.is_counted() {
+            return target.has_served(ticket);
+        }
+        self.account(target).served.load(Ordering::Acquire) >= ticket
+    }
+}
+
+/// Sends to those that are chosen, with tickets.
+pub fn send(kind: Kind, is_target: impl Fn(&Processor) -> bool, command: impl FnOnce()) {
+    // Few take part; those beyond have no account and are never asked.
+    const MOST: usize = 64;
+    let mut tickets: [Option<u64>; MOST] = array::from_fn(|_| None);
+    let targets = || processor::all().take(MOST).filter(|target| is_target(target));
+    for target in targets() {
+        tickets[target.index()] = Some(kind.take_ticket(target));
+    }
+    command();
+    for target in targets() {
+        if let Some(ticket) = tickets[target.index()] {
+            kind.account(target).handed_in.fetch_max(ticket, Ordering::SeqCst);
+        }
+    }
+}
+
+/// At the beginning of a handler that is not the runtime's.
+pub fn serve(own: &Processor, vector: u8) {
+    let Some(index) = VECTORS.iter().position(|one| *one == vector) else { return };
+    let account = Kind(index).account(own);
+    account.served.store(account.taken.load(Ordering::SeqCst), Ordering::Release);
+}
+
+/// Ends the guest if an interrupt was sent to this processor and does not come. Nothing may hold
+/// interrupts back: they are enabled, the task priority is zero, none is in service.
+pub fn audit(own: &Processor) {
+    for kind in (0..VECTORS.len()).map(Kind) {
+        let sent = kind.account(own).handed_in.load(Ordering::SeqCst);
+        let mut rounds = 0;
+        while !kind.has_served(own, sent) {
+            rounds += 1;
+            if rounds > PATIENCE {
+                power::off(Status::Lost);
+            }
+        }
+    }
+}
