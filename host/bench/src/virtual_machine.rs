@@ -5,6 +5,7 @@ use crate::devices::{Devices, IO_APIC_PINS};
 use crate::error::BenchError;
 use crate::inhibit::{Inhibit, Inhibitor, set_reinjection};
 use crate::memory::{Ram, empty_image};
+use crate::message::Messenger;
 use crate::processor;
 use crate::routes::Routes;
 use arch::identity::CpuIndex;
@@ -90,6 +91,15 @@ impl VirtualMachine {
     pub fn inhibitor(&self, inhibit: Option<Inhibit>) -> Result<Inhibitor, BenchError> {
         let (_, vm, _) = self.parts();
         Inhibitor::new(vm, self.vcpus.len() as u64, inhibit)
+    }
+
+    /// Who sends messages to its processors from a thread of the host.
+    pub fn messenger(&self) -> Result<Messenger, BenchError> {
+        let (_, vm, _) = self.parts();
+        let count = self.vcpus.len() as u16;
+        let topology =
+            Topology::of_cores(count).map_err(|error| BenchError::Board(error.into()))?;
+        Ok(Messenger::new(vm, count, &topology))
     }
 
     /// Its memory, itself as KVM has it, and its routes of messages.

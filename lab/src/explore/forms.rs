@@ -7,6 +7,7 @@ use report::grid::{Grid, Value, folded};
 use report::suite::{Tested, junit};
 use serde_json::{Value as Json, json};
 use std::path::Path;
+use std::time::Duration;
 
 impl Report {
     /// For a terminal.
@@ -24,73 +25,28 @@ impl Report {
     pub fn to_markdown(&self) -> String {
         let mut text = format!("{}\n\n{}", self.head(), self.grid().to_markdown());
         text += &format!("\n{}", self.left());
-        for found in &self.findings {
-            let told = report::grid::marked_down(&found.story.join("; "));
-            text += &format!("\n### {}\n\n{told}\n\n", found.cause);
-            found.lanes.iter().for_each(|row| text += &format!("    {row}\n"));
-        }
+        self.findings.iter().for_each(|found| text += &marked_down(found));
         text
     }
 
     /// For CI systems: a test of each rule, which fails with what breaks it. Findings are in
     /// `folder`.
     pub fn to_junit(&self, folder: &Path) -> String {
-        let share = 1.0 / Rule::ALL.len() as f64;
-        let tested = Rule::ALL.map(|rule| {
-            let own: Vec<&Found> = self.of(rule).collect();
-            let end = self.end.as_ref().filter(|_| rule == Rule::Ended).map(|end| &end.text);
-            Tested {
-                name: format!("{} ({})", rule.name(), self.release),
-                failure: own.first().map(|found| found.story.join("; ")).or(end.cloned()),
-                skipped: None,
-                seconds: self.spent.mul_f64(share).as_secs_f64(),
-                output: own.iter().map(|found| told(found, folder)).collect(),
-            }
-        });
-        junit("explore", &tested)
+        self.told().junit(folder)
     }
 
     /// For code scanning. Findings are in `folder`.
     pub fn to_sarif(&self, folder: &Path) -> Json {
-        let rules = Rule::ALL.map(|rule| {
-            json!({
-                "id": rule.name(),
-                "shortDescription": { "text": format!("{}.", rule.title()) },
-                "defaultConfiguration": { "level": "error" },
-            })
-        });
-        let end = self.end.iter().map(|end| {
-            json!({
-                "ruleId": Rule::Ended.name(),
-                "ruleIndex": Rule::Ended as usize,
-                "level": "error",
-                "message": { "text": format!("{}: the guest ended: {}", self.release, end.text) },
-                "partialFingerprints": { "cause/v1": "the-end" },
-            })
-        });
-        let results = self.findings.iter().map(|found| {
-            json!({
-                "ruleId": found.rule.name(),
-                "ruleIndex": found.rule as usize,
-                "level": "error",
-                "message": { "text": format!("{}: {}", self.release, found.story.join("; ")) },
-                "partialFingerprints": { "cause/v1": found.cause },
-                "locations": [{ "physicalLocation": {
-                    "artifactLocation": { "uri": report::sarif::uri(&file(found, folder)) },
-                    "region": { "startLine": 1 },
-                }}],
-            })
-        });
-        report::sarif::log(
-            "avicenna lab explore",
-            rules.to_vec(),
-            results.chain(end).collect(),
-            Vec::new(),
-        )
+        self.told().sarif(folder)
     }
 
-    fn of(&self, rule: Rule) -> impl Iterator<Item = &Found> {
-        self.findings.iter().filter(move |found| found.rule == rule)
+    fn told(&self) -> Told<'_> {
+        Told {
+            release: &self.release,
+            spent: self.spent,
+            end: self.end.as_ref().map(|end| end.text.as_str()),
+            findings: self.findings.iter().collect(),
+        }
     }
 
     fn head(&self) -> String {
@@ -168,6 +124,80 @@ impl Report {
     }
 }
 
+/// What programs of others are told.
+pub(super) struct Told<'a> {
+    /// Of the host's kernel.
+    pub release: &'a str,
+    pub spent: Duration,
+    /// How a guest ended.
+    pub end: Option<&'a str>,
+    pub findings: Vec<&'a Found>,
+}
+
+impl Told<'_> {
+    pub fn junit(&self, folder: &Path) -> String {
+        let share = 1.0 / Rule::ALL.len() as f64;
+        let tested = Rule::ALL.map(|rule| {
+            let own = || self.findings.iter().filter(|found| found.rule == rule);
+            let end = self.end.filter(|_| rule == Rule::Ended).map(str::to_owned);
+            Tested {
+                name: format!("{} ({})", rule.name(), self.release),
+                failure: own().next().map(|found| found.story.join("; ")).or(end),
+                skipped: None,
+                seconds: self.spent.mul_f64(share).as_secs_f64(),
+                output: own().map(|found| told(found, folder)).collect(),
+            }
+        });
+        junit("explore", &tested)
+    }
+
+    pub fn sarif(&self, folder: &Path) -> Json {
+        let rules = Rule::ALL.map(|rule| {
+            json!({
+                "id": rule.name(),
+                "shortDescription": { "text": format!("{}.", rule.title()) },
+                "defaultConfiguration": { "level": "error" },
+            })
+        });
+        let end = self.end.iter().map(|end| {
+            json!({
+                "ruleId": Rule::Ended.name(),
+                "ruleIndex": Rule::Ended as usize,
+                "level": "error",
+                "message": { "text": format!("{}: the guest ended: {end}", self.release) },
+                "partialFingerprints": { "cause/v1": "the-end" },
+            })
+        });
+        let results = self.findings.iter().map(|found| {
+            json!({
+                "ruleId": found.rule.name(),
+                "ruleIndex": found.rule as usize,
+                "level": "error",
+                "message": { "text": format!("{}: {}", self.release, found.story.join("; ")) },
+                "partialFingerprints": { "cause/v1": found.cause },
+                "locations": [{ "physicalLocation": {
+                    "artifactLocation": { "uri": report::sarif::uri(&file(found, folder)) },
+                    "region": { "startLine": 1 },
+                }}],
+            })
+        });
+        report::sarif::log(
+            "avicenna lab explore",
+            rules.to_vec(),
+            results.chain(end).collect(),
+            Vec::new(),
+        )
+    }
+}
+
+/// For a mailing list or a ticket.
+pub(super) fn marked_down(found: &Found) -> String {
+    let told = report::grid::marked_down(&found.story.join("; "));
+    let mut text = format!("\n### {}\n\n{told}\n\n", found.cause);
+    found.lanes.iter().for_each(|row| text += &format!("    {row}\n"));
+    text
+}
+
 /// Where its file is, from the folder in which the search began.
 fn file(found: &Found, folder: &Path) -> String {
     folder.join(format!("{}.json", found.cause)).display().to_string()
@@ -184,7 +214,6 @@ mod tests {
     use crate::explore::choice::Strategy;
     use crate::explore::oracle::End;
     use crate::explore::tally::Tally;
-    use std::time::Duration;
 
     fn report(findings: Vec<Found>) -> Report {
         Report {

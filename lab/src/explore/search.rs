@@ -11,7 +11,7 @@ use super::report::Report;
 use super::stage::{Kept, Mix, Stage};
 use crate::watch::Watch;
 use anyhow::{Context, ensure};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -38,6 +38,8 @@ pub struct Search {
     pub words: Vec<String>,
     /// What runs in the guest, likewise.
     pub mix: Mix,
+    /// Causes that are known already, of which no finding is wanted.
+    pub told: BTreeSet<Key>,
 }
 
 /// What the jobs share.
@@ -65,7 +67,7 @@ pub fn search(
     let shared = Shared {
         search,
         next: AtomicU64::new(0),
-        known: Mutex::default(),
+        known: Mutex::new(search.told.iter().map(|key| (key.clone(), 0)).collect()),
         ends: search.budget.and_then(|budget| Instant::now().checked_add(budget)),
         stop: AtomicBool::new(false),
     };

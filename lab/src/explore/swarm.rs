@@ -2,21 +2,32 @@
 //! are drawn from the seed. What one configuration hides another may show.
 //! [Groce, Zhang, Eide, Chen, Regehr: "Swarm Testing"]
 
+mod forms;
+
+use super::choice::Strategy;
 use super::oracle::{Changes as Seen, End};
-use super::report::{Found, Report};
+use super::report::{First, Found, Report, Row, seconds};
 use super::stage::Mix;
 use crate::workload::mix::{Changes, Flip};
 use bench::Timer;
 use bus::Random;
-use report::grid::{Grid, Value, folded};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// vCPUs at least and at most.
 const VCPUS: (u16, u16) = (2, 8);
 
-/// What runs in a batch of the swarm from a seed, on a host of so many processors.
+/// Windows of a batch where their number is not said: what is drawn decides more than how long it
+/// runs, and a new guest costs about as much as thirty windows.
+pub const WINDOWS: u64 = 104;
+
+/// What runs in a batch of the swarm from a seed, on a host of so many processors. The first is the
+/// usual one.
 pub fn draw(seed: u64, batch: u64, cpus: u16) -> Mix {
+    if batch == 0 {
+        return Mix { seed, ..Mix::default() };
+    }
     let mut random = Random(seed ^ batch.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let (least, most) = VCPUS;
     let apic = random.pick(&["xapic", "x2apic"]).to_owned();
@@ -27,6 +38,7 @@ pub fn draw(seed: u64, batch: u64, cpus: u16) -> Mix {
     let has_free = vcpus < cpus;
     let flip = (has_free && !random.one_in(3)).then(|| random.pick(&Flip::ALL));
     let moves = has_free && random.one_in(2);
+    let sends = has_free && random.one_in(2);
     let timer = match flip {
         // Late ticks inhibit AVIC for good, and nothing would be flipped.
         Some(Flip::AutoEoi | Flip::BlockIrq | Flip::ApicId) => {
@@ -40,8 +52,8 @@ pub fn draw(seed: u64, batch: u64, cpus: u16) -> Mix {
             Timer::KernelReinject,
         ]),
     };
-    let polls = random.one_in(3);
-    Mix { apic, vcpus, seed: random.below(1 << 32), changes: Changes { flip, moves }, polls, timer }
+    let (polls, changes) = (random.one_in(3), Changes { flip, moves, sends });
+    Mix { apic, vcpus, seed: random.below(1 << 32), changes, polls, timer }
 }
 
 /// What came of a swarm, as data: docs/schema/lab-explore-swarm-1.json.
@@ -56,8 +68,38 @@ pub struct Swarm {
     pub release: String,
     /// Where all numbers came from.
     pub seed: u64,
+    /// By strategy, over all batches.
+    pub strategies: Vec<Total>,
     /// In order.
     pub batches: Vec<Batch>,
+}
+
+/// What one strategy did in all batches.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Total {
+    /// Which.
+    pub strategy: Strategy,
+    /// How many windows it ran.
+    pub windows: u64,
+    /// What they took of this machine's processors.
+    #[serde(rename = "cpu_seconds", serialize_with = "seconds")]
+    #[cfg_attr(test, schemars(with = "f64"))]
+    pub spent: Duration,
+    /// What it saw, by name: after how many of its windows, and after how much of its time.
+    pub causes: BTreeMap<String, First>,
+}
+
+impl Total {
+    fn take(&mut self, row: &Row) {
+        for (cause, first) in &row.causes {
+            let windows = self.windows + first.windows;
+            let spent = self.spent.saturating_add(first.spent);
+            self.causes.entry(cause.clone()).or_insert(First { windows, spent });
+        }
+        self.windows += row.windows;
+        self.spent = self.spent.saturating_add(row.spent);
+    }
 }
 
 /// What came of a batch.
@@ -86,14 +128,14 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// What a search was of.
-    pub fn of(batch: u64, mix: Mix, report: Report) -> Self {
+    fn of(batch: u64, mix: Mix, report: Report) -> Self {
         let mut alarms = BTreeMap::new();
         for cause in report.windows.iter().flat_map(|window| &window.causes) {
             *alarms.entry(cause.clone()).or_default() += 1;
         }
         let mut changes = Seen::default();
         report.rows.iter().for_each(|row| changes.add(row.changes));
+        let named = |found: Found| Found { cause: Self::name(batch, &found.cause), ..found };
         Self {
             batch,
             configuration: mix,
@@ -103,7 +145,7 @@ impl Batch {
             alarms,
             cpu_seconds: report.spent.as_secs_f64(),
             end: report.end,
-            findings: report.findings,
+            findings: report.findings.into_iter().map(named).collect(),
         }
     }
 
@@ -117,10 +159,37 @@ impl Swarm {
     /// Version of this form.
     pub const SCHEMA: u32 = 1;
 
-    /// Of these batches.
-    pub fn new(release: String, seed: u64, batches: Vec<Batch>) -> Self {
-        let version = env!("CARGO_PKG_VERSION").into();
-        Self { schema: Self::SCHEMA, version, release, seed, batches }
+    /// Without any batch.
+    pub fn new(seed: u64) -> Self {
+        let total = |strategy| {
+            let (windows, spent, causes) = (0, Duration::ZERO, BTreeMap::new());
+            Total { strategy, windows, spent, causes }
+        };
+        Self {
+            schema: Self::SCHEMA,
+            version: env!("CARGO_PKG_VERSION").into(),
+            release: String::new(),
+            seed,
+            strategies: Strategy::ALL.map(total).to_vec(),
+            batches: Vec::new(),
+        }
+    }
+
+    /// Takes in what a search was of that had this in its guest.
+    pub fn take(&mut self, batch: u64, mix: Mix, report: Report) {
+        self.release.clone_from(&report.release);
+        self.strategies.iter_mut().zip(&report.rows).for_each(|(total, row)| total.take(row));
+        self.batches.push(Batch::of(batch, mix, report));
+    }
+
+    /// How many windows there were.
+    pub fn windows(&self) -> u64 {
+        self.batches.iter().map(|batch| batch.windows).sum()
+    }
+
+    /// Each cause once, in the order in which they were found.
+    pub fn findings(&self) -> impl Iterator<Item = &Found> {
+        self.batches.iter().flat_map(|batch| &batch.findings)
     }
 
     /// Whether any batch has a finding.
@@ -133,77 +202,6 @@ impl Swarm {
     /// Whether a guest ended and that is nobody's fault whom a finding could name.
     pub fn is_broken(&self) -> bool {
         self.batches.iter().any(|batch| batch.end.is_some())
-    }
-
-    /// For programs.
-    pub fn to_json(&self) -> serde_json::Result<String> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
-    }
-
-    /// For a terminal.
-    pub fn to_text(&self, columns: usize) -> String {
-        let windows: u64 = self.batches.iter().map(|batch| batch.windows).sum();
-        let (release, count) = (&self.release, self.batches.len());
-        let ended = self.batches.iter().filter(|batch| batch.end.is_some()).count();
-        let alarmed = self.batches.iter().filter(|batch| !batch.alarms.is_empty()).count();
-        let mut text =
-            format!("{release}: {count} batches, {windows} windows; alarms in {alarmed} batches");
-        if ended > 0 {
-            text += &format!("; THE GUEST ENDED in {ended} batches");
-        }
-        text += "\n\n";
-        let grid = self.grid().without_empty_columns();
-        text += &format!("{}\n", grid.to_text_within(columns));
-        text += &folded(
-            "switched: how often AVIC or APICv was on for a vCPU at one look and off at the next, \
-             or the other way round; moved: how often a vCPU entered its guest on another CPU.\n",
-            columns,
-            0,
-        );
-        for batch in &self.batches {
-            for found in &batch.findings {
-                let name = Batch::name(batch.batch, &found.cause);
-                text += &format!("\n{} ({name}.json)\n", found.story.join("\n   "));
-                found.lanes.iter().for_each(|row| text += &format!("   {row}\n"));
-            }
-        }
-        text
-    }
-
-    fn grid(&self) -> Grid {
-        const COLUMNS: [&str; 13] = [
-            "batch", "apic", "vCPUs", "polls", "timer", "flip", "moves", "windows", "pairs",
-            "switched", "moved", "CPU_s", "alarms",
-        ];
-        let mut grid = Grid::new("By batch", &COLUMNS);
-        for batch in &self.batches {
-            let Mix { apic, vcpus, changes, polls, timer, .. } = &batch.configuration;
-            let timer = match timer {
-                Timer::Process => "process",
-                Timer::KernelReinject => "reinject",
-                Timer::KernelDiscard => "discard",
-            };
-            let yes = |is_so: bool| Value::text(if is_so { "yes" } else { "no" });
-            let alarms = batch.alarms.iter().map(|(cause, count)| format!("{cause}: {count}"));
-            let end = batch.end.iter().map(|end| format!("THE GUEST ENDED ({})", end.text));
-            let alarms = end.chain(alarms);
-            grid.rows.push(vec![
-                Value::Count(batch.batch),
-                Value::text(apic.clone()),
-                Value::Count((*vcpus).into()),
-                yes(*polls),
-                Value::text(timer),
-                Value::text(changes.flip.map_or("no", Flip::name)),
-                yes(changes.moves),
-                Value::Count(batch.windows),
-                Value::Count(batch.pairs),
-                Value::Count(batch.changes.switches),
-                Value::Count(batch.changes.moves),
-                Value::Number(batch.cpu_seconds, 1),
-                Value::text(alarms.collect::<Vec<_>>().join("; ")),
-            ]);
-        }
-        grid
     }
 }
 
@@ -225,13 +223,15 @@ mod tests {
             |mix: &Mix| mix.apic == "xapic",
             |mix: &Mix| mix.polls,
             |mix: &Mix| mix.changes.moves,
+            |mix: &Mix| mix.changes.sends,
             |mix: &Mix| mix.vcpus > 4,
             |mix: &Mix| mix.timer == Timer::KernelReinject,
         ] {
             assert!(all.iter().any(has) && !all.iter().all(has));
         }
         assert_eq!(draw(1, 7, 4), all[7], "it follows from its number");
-        assert_eq!(draw(1, 0, 1).vcpus.min(2), 2, "on a small host as well");
+        assert_eq!(draw(1, 1, 1).vcpus.min(2), 2, "on a small host as well");
+        assert!(draw(1, 0, 4).changes.is_none(), "the usual");
     }
 
     #[test]
@@ -249,7 +249,7 @@ mod tests {
             end: None,
             findings: Vec::new(),
         };
-        let swarm = Swarm::new("6.12".into(), 1, vec![batch]);
+        let swarm = Swarm { batches: vec![batch], ..Swarm::new(1) };
         let value = serde_json::to_value(&swarm).expect("plain JSON");
         schema::assert_follows(&value, &schema, "a swarm");
         assert!(swarm.to_text(200).contains("asleep-logical: 2"), "{}", swarm.to_text(200));

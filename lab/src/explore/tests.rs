@@ -13,6 +13,7 @@ use arch::time::Picoseconds;
 use board::perturb;
 use cpu::CpuModel;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ fn stage(erratum: &str) -> Stage {
 fn plan(windows: u64, jobs: usize, shard: (u64, u64)) -> Search {
     let mix = Mix { apic: "xapic".into(), vcpus: 2, seed: 3, ..Mix::default() };
     let (budget, windows, words) = (None, Some(windows), Vec::new());
-    Search { budget, windows, seed: 1, shard, jobs, words, mix }
+    Search { budget, windows, seed: 1, shard, jobs, words, mix, told: BTreeSet::new() }
 }
 
 /// What comes of a search, without what it took.

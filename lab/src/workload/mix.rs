@@ -1,13 +1,15 @@
 //! A guest of the benchmark's mix, in whose surroundings the host changes things while interrupts
 //! flow. Nobody chooses it: it is what is explored.
 //!
-//! A thread on the processor that no vCPU has switches AVIC or APICv off and on, and moves vCPUs to
-//! that processor, at times that its numbers choose. A processor never has two vCPUs.
+//! A thread on the processor that no vCPU has switches AVIC or APICv off and on, moves vCPUs to
+//! that processor, and sends them messages, at times that its numbers choose. A processor never has
+//! two vCPUs.
 
 use super::kind::{Attendant, Conditions, Workload};
 use crate::protocol::Step;
 use anyhow::Context;
-use bench::{Inhibitor, VirtualMachine, thread_name};
+use arch::identity::Vector;
+use bench::{Inhibitor, Messenger, VirtualMachine, thread_name};
 use bus::Random;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -18,7 +20,10 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 /// Pauses are at least and at most so many microseconds, short ones as likely as long ones.
-const PAUSES: (u32, u32) = (5, 10);
+const PAUSES: (u32, u32) = (4, 10);
+
+/// Vectors that the guest of the mix handles.
+const VECTORS: [Vector; 4] = [Vector(0xE1), Vector(0xE4), Vector(0xEB), Vector(0x75)];
 
 /// What the host changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +33,9 @@ pub struct Changes {
     pub flip: Option<Flip>,
     /// Whether vCPUs are moved from processor to processor.
     pub moves: bool,
+    /// Whether messages come from the host, as from an emulated device.
+    #[serde(default)]
+    pub sends: bool,
 }
 
 /// What is switched.
@@ -104,7 +112,14 @@ impl Workload for Mix {
             return Ok(None);
         }
         let (vcpus, random) = (step.configuration.vcpus, Random(seed));
-        Ok(Some(Box::new(Host { changes, vcpus, random, inhibitor: None, thread: None })))
+        Ok(Some(Box::new(Host {
+            changes,
+            vcpus,
+            random,
+            inhibitor: None,
+            messenger: None,
+            thread: None,
+        })))
     }
 }
 
@@ -113,6 +128,7 @@ struct Host {
     vcpus: u16,
     random: Random,
     inhibitor: Option<Inhibitor>,
+    messenger: Option<Messenger>,
     thread: Option<(JoinHandle<anyhow::Result<()>>, Arc<AtomicBool>)>,
 }
 
@@ -120,6 +136,7 @@ impl Attendant for Host {
     fn give(&mut self, vm: &VirtualMachine) -> anyhow::Result<()> {
         let flip = self.changes.flip;
         self.inhibitor = flip.map(|flip| vm.inhibitor(flip.inhibit())).transpose()?;
+        self.messenger = self.changes.sends.then(|| vm.messenger()).transpose()?;
         Ok(())
     }
 
@@ -129,6 +146,8 @@ impl Attendant for Host {
                 places: Places::find(self.vcpus)?,
                 moves: self.changes.moves,
                 inhibitor: self.inhibitor.take(),
+                is_inhibited: false,
+                messenger: self.messenger.take(),
                 random: self.random.clone(),
                 stop: Arc::default(),
             };
@@ -159,24 +178,52 @@ impl Drop for Host {
 /// The thread that changes things.
 struct Changing {
     inhibitor: Option<Inhibitor>,
+    is_inhibited: bool,
+    messenger: Option<Messenger>,
     places: Places,
     moves: bool,
     random: Random,
     stop: Arc<AtomicBool>,
 }
 
+/// What it does at a time.
+#[derive(Clone, Copy)]
+enum Act {
+    Flip,
+    Move,
+    Send,
+}
+
 impl Changing {
     fn run(mut self) -> anyhow::Result<()> {
-        let mut is_set = false;
+        let mut acts = Vec::new();
+        acts.extend(self.inhibitor.is_some().then_some(Act::Flip));
+        acts.extend(self.moves.then_some(Act::Move));
+        acts.extend(self.messenger.is_some().then_some(Act::Send));
         while !self.stop.load(Ordering::Relaxed) {
             self.pause();
-            match &self.inhibitor {
-                Some(inhibitor) if !self.moves || self.random.one_in(2) => {
-                    if is_set { inhibitor.lift() } else { inhibitor.set() }?;
-                    is_set = !is_set;
-                }
-                _ => self.places.shift(&mut self.random)?,
+            match self.random.pick(&acts) {
+                Act::Flip => self.flip()?,
+                Act::Move => self.places.shift(&mut self.random)?,
+                Act::Send => self.send()?,
             }
+        }
+        Ok(())
+    }
+
+    fn flip(&mut self) -> anyhow::Result<()> {
+        let Some(inhibitor) = &self.inhibitor else { return Ok(()) };
+        if self.is_inhibited { inhibitor.lift() } else { inhibitor.set() }?;
+        self.is_inhibited = !self.is_inhibited;
+        Ok(())
+    }
+
+    /// A few messages, one right behind the other.
+    fn send(&mut self) -> anyhow::Result<()> {
+        let Some(messenger) = &self.messenger else { return Ok(()) };
+        for _ in 0..self.random.pick(&[1, 2, 8, 32]) {
+            let target = self.random.below(messenger.targets() as u64) as usize;
+            messenger.send(target, self.random.pick(&VECTORS))?;
         }
         Ok(())
     }
@@ -248,7 +295,7 @@ mod tests {
 
     #[test]
     fn what_changes_is_in_the_steps_name_and_comes_back_from_there() {
-        let changes = Changes { flip: Some(Flip::BlockIrq), moves: true };
+        let changes = Changes { flip: Some(Flip::BlockIrq), moves: true, sends: true };
         let name = changes.step(7).expect("plain JSON");
         let (again, seed): (Changes, u64) = serde_json::from_str(&name).expect("the same");
         assert_eq!((again, seed), (changes, 7));

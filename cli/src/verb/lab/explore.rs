@@ -14,6 +14,7 @@ use anyhow::Context;
 use change::{Like, Output};
 use lab::explore::{Finding, Report, Search, Stage, minimise, search};
 use lab::watch::{Told, Watch};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -51,8 +52,8 @@ struct OfFinding {
 const USUAL_BUDGET: Duration = Duration::from_secs(300);
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.action {
-        None if arguments.options.swarm.is_some() => swarm::run(&arguments.options),
-        None => explore(&arguments.options),
+        None if arguments.options.subject.is_one() => explore(&arguments.options),
+        None => swarm::run(&arguments.options),
         Some(Action::Replay(of)) => repeat(&of.file, replay),
         Some(Action::Minimise(of)) => repeat(&of.file, reduce),
         Some(Action::Bisect(arguments)) => bisect::run(arguments),
@@ -77,6 +78,7 @@ fn explore(options: &Options) -> anyhow::Result<ExitCode> {
         jobs: options.jobs.into(),
         words: words(),
         mix,
+        told: BTreeSet::new(),
     };
     let report = search(stage, &plan, &mut watch, |finding| {
         keep(finding, &finding.cause(), &options.output)

@@ -9,6 +9,7 @@ use lab::explore::{Finding, Search, Subject};
 use lab::ground::Ground;
 use lab::host::distribution::{DISTRIBUTIONS, USUAL};
 use lab::watch::{Halt, Told, Watch};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -92,6 +93,7 @@ fn bisect(
         jobs: 1,
         words: Vec::new(),
         mix: mix.clone(),
+        told: BTreeSet::new(),
     };
     let mut tried = Vec::new();
     for ((name, _), prepared) in kernels.iter().zip(prepared) {

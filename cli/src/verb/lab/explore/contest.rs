@@ -6,6 +6,7 @@ use crate::verb::lab::stages::{INTERRUPT, Stages};
 use lab::explore::Search;
 use lab::explore::contest::{Contest, contest};
 use lab::watch::{Told, Watch};
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -41,6 +42,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         jobs: 1,
         words: Vec::new(),
         mix,
+        told: BTreeSet::new(),
     };
     let ranking = contest(stage, &what, &search, &mut watch)?;
     stages.close();

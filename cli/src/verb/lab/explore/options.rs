@@ -18,14 +18,15 @@ use std::time::Duration;
 pub(super) struct Subject {
     #[command(flatten)]
     pub(super) host: HostArguments,
-    /// Mode of the guest's APICs
-    #[arg(long, value_name = "MODE", default_value = "x2apic", value_parser = ["xapic", "x2apic"])]
-    pub(super) apic: String,
-    /// vCPUs of the guest; more than the host's processors share them
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=64))]
-    pub(super) guest_cpus: u16,
+    /// Mode of the guest's APICs [default: x2apic]
+    #[arg(long, value_name = "MODE", value_parser = ["xapic", "x2apic"])]
+    pub(super) apic: Option<String>,
+    /// vCPUs of the guest; more than the host's processors share them [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=64))]
+    pub(super) guest_cpus: Option<u16>,
     /// What the host changes while interrupts flow: what AVIC and APICv are inhibited for, off and
-    /// on (one of them; flips is one that the seed chooses), and vCPUs that move between processors
+    /// on (one of them; flips is one that the seed chooses), vCPUs that move between processors, and
+    /// messages that come from outside
     #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',', num_args = 1)]
     pub(super) with: Vec<With>,
     /// Where all numbers of the search come from
@@ -37,9 +38,10 @@ pub(super) struct Subject {
 pub(super) struct Options {
     #[command(flatten)]
     pub(super) subject: Subject,
-    /// Batches with features that the seed draws, for an equal share of the search each: mode of
-    /// the APICs, vCPUs, polling, timer, and what the host changes
-    #[arg(long, value_name = "N", conflicts_with_all = ["apic", "guest_cpus", "with", "shard"], value_parser = clap::value_parser!(u16).range(1..=1000))]
+    /// So many configurations, for an equal share of the search each [default: as many as it has
+    /// time for]; what is drawn for each is the mode of the APICs, vCPUs, polling, timer, and what
+    /// the host changes. With --apic, --guest-cpus or --with there is that one alone
+    #[arg(long, value_name = "N", conflicts_with_all = ["apic", "guest_cpus", "with"], value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(super) swarm: Option<u16>,
     /// How long to search, in this machine's time: 30s, 5min, 2h [default: 5min, or with --windows
     /// no limit]
@@ -77,6 +79,8 @@ pub(super) enum With {
     Pit,
     /// vCPUs from processor to processor
     Migration,
+    /// Messages to vCPUs, as an emulated device sends them
+    Messages,
 }
 
 impl With {
@@ -87,7 +91,7 @@ impl With {
             Self::BlockIrq => Flip::BlockIrq,
             Self::ApicId => Flip::ApicId,
             Self::Pit => Flip::Pit,
-            Self::Migration => return None,
+            Self::Migration | Self::Messages => return None,
         })
     }
 }
@@ -153,10 +157,20 @@ impl Subject {
                 flips[1].name()
             )));
         }
-        let changes =
-            Changes { flip: flips.first().copied(), moves: self.with.contains(&With::Migration) };
-        let (apic, vcpus, seed) = (self.apic.clone(), self.guest_cpus, self.seed);
-        Ok(Mix { apic, vcpus, seed, changes, ..Mix::default() })
+        let changes = Changes {
+            flip: flips.first().copied(),
+            moves: self.with.contains(&With::Migration),
+            sends: self.with.contains(&With::Messages),
+        };
+        let usual = Mix { seed: self.seed, changes, ..Mix::default() };
+        let apic = self.apic.clone().unwrap_or(usual.apic);
+        let vcpus = self.guest_cpus.unwrap_or(usual.vcpus);
+        Ok(Mix { apic, vcpus, ..usual })
+    }
+
+    /// Whether it is one configuration, and not what the seed draws.
+    pub(super) fn is_one(&self) -> bool {
+        self.apic.is_some() || self.guest_cpus.is_some() || !self.with.is_empty()
     }
 
     /// The stage on which this runs in the guest.

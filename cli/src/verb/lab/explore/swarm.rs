@@ -1,28 +1,32 @@
-//! `avicenna lab explore --swarm N`: searches one after the other, each with its own configuration.
+//! `avicenna lab explore` of one configuration after the other, which the seed draws.
 
 use super::options::{Format, Options, words};
-use super::{Status, USUAL_BUDGET, Usage, keep, output_to, terminal};
+use super::{Status, USUAL_BUDGET, keep, output_to, terminal};
 use crate::verb::lab::kernel::real_kernel;
 use crate::verb::lab::stages::{INTERRUPT, Stages};
-use lab::explore::swarm::{Batch, Swarm, draw};
-use lab::explore::{Mix, Prepared, Search, Subject, search};
+use lab::explore::swarm::{Batch, Swarm, WINDOWS, draw};
+use lab::explore::{Mix, Search, Subject, search};
 use lab::ground::Ground;
 use lab::watch::{Told, Watch};
+use std::collections::BTreeSet;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    if !matches!(options.format, Format::Text | Format::Json) {
-        return Err(Usage::of(anyhow::anyhow!("--swarm: the table of batches is text or json")));
-    }
     let mut stages = Stages::open();
     let mut tell = |told: Told<'_>| stages.tell(told);
     let mut watch = Watch::new(&INTERRUPT, Duration::MAX, &mut tell);
     let swarm = all(options, &mut watch)?;
     stages.close();
     match options.format {
+        Format::Text => terminal::print(&swarm.to_text(terminal::columns())),
         Format::Json => terminal::program(swarm.to_json()?.as_bytes()),
-        _ => terminal::print(&swarm.to_text(terminal::columns())),
+        Format::Markdown => terminal::program(swarm.to_markdown().as_bytes()),
+        Format::Junit => terminal::program(swarm.to_junit(&options.output).as_bytes()),
+        Format::Sarif => {
+            let log = serde_json::to_string_pretty(&swarm.to_sarif(&options.output))? + "\n";
+            terminal::program(log.as_bytes())
+        }
     };
     let status = match (swarm.is_found(), swarm.is_broken()) {
         (true, _) => Status::Findings,
@@ -33,10 +37,6 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 fn all(options: &Options, watch: &mut Watch<'_>) -> anyhow::Result<Swarm> {
-    let count: u64 = options.swarm.unwrap_or(1).into();
-    let mixes: Vec<Mix> = (0..count)
-        .map(|batch| draw(options.subject.seed, batch, options.subject.host.cpus))
-        .collect();
     let mut sandbox = output_to(&options.output)?;
     let host = options.subject.host.host()?;
     let kernel = real_kernel(&options.subject.host, &host, watch)?;
@@ -44,43 +44,95 @@ fn all(options: &Options, watch: &mut Watch<'_>) -> anyhow::Result<Swarm> {
     let (additions, store) = (options.subject.host.additions(), store.as_ref());
     let ground = Ground { host: &host, kernel: &kernel, additions, store };
     // What the host boots with depends on polling alone.
-    let prepared = [false, true].map(|polls| {
-        let mix = mixes.iter().find(|mix| mix.polls == polls)?;
-        Some(Subject { ground, mix }.prepare())
-    });
-    let [silent, polling] = prepared.map(Option::transpose);
-    let (silent, polling) = (silent?, polling?);
+    let usual = [false, true].map(|polls| Mix { polls, ..Mix::default() });
+    let [silent, polling] = &usual;
+    let silent = Subject { ground, mix: silent }.prepare()?;
+    let polling = Subject { ground, mix: polling }.prepare()?;
     options.subject.host.shut_in(&mut sandbox);
-    let mut batches = Vec::new();
-    let mut release = String::new();
-    for (batch, mix) in (0..).zip(&mixes) {
-        let Some(prepared) = (if mix.polls { &polling } else { &silent }) else { continue };
-        let prepared: Prepared<'_> = prepared.with(mix);
-        let stage = prepared.open(watch)?;
-        release.clone_from(&stage.release);
-        watch.stage(&format!("exploring batch {batch} of {count}"));
-        let plan = part(options, batch, count, mix);
+    let course = Course::of(options);
+    let mut swarm = Swarm::new(options.subject.seed);
+    let mut told = BTreeSet::new();
+    for batch in course.batches() {
+        let Some((budget, windows)) = course.part(batch) else { break };
+        let mix = draw(options.subject.seed, batch, options.subject.host.cpus);
+        let prepared = if mix.polls { &polling } else { &silent };
+        let stage = prepared.with(&mix).open(watch)?;
+        watch.stage(&format!("exploring configuration {}", course.name(batch)));
+        let plan = Search {
+            budget,
+            windows,
+            seed: mix.seed,
+            shard: (0, 1),
+            jobs: options.jobs.into(),
+            words: words(),
+            mix: mix.clone(),
+            told: told.clone(),
+        };
         let report = search(stage, &plan, watch, |finding| {
+            told.insert(finding.alarm.key());
             keep(finding, &Batch::name(batch, &finding.cause()), &options.output)
         })?;
-        batches.push(Batch::of(batch, mix.clone(), report));
+        swarm.take(batch, mix, report);
     }
-    Ok(Swarm::new(release, options.subject.seed, batches))
+    Ok(swarm)
 }
 
-/// A batch's share of the search.
-fn part(options: &Options, batch: u64, count: u64, mix: &Mix) -> Search {
-    let usual = options.windows.is_none().then_some(USUAL_BUDGET);
-    let budget = options.budget.or(usual).map(|all| all.div_f64(count as f64));
-    // The first batches have one more where they are not all equal.
-    let windows = options.windows.map(|all| all / count + u64::from(batch < all % count));
-    Search {
-        budget,
-        windows,
-        seed: mix.seed,
-        shard: (0, 1),
-        jobs: options.jobs.into(),
-        words: words(),
-        mix: mix.clone(),
+/// How the search is divided.
+struct Course {
+    /// So many batches of equal shares; none where they follow each other until the search is over.
+    count: Option<u64>,
+    budget: Option<Duration>,
+    windows: Option<u64>,
+    began: Instant,
+    /// Every how manieth batch, and from which on.
+    shard: (u64, u64),
+}
+
+impl Course {
+    fn of(options: &Options) -> Self {
+        let usual = options.windows.is_none().then_some(USUAL_BUDGET);
+        Self {
+            count: options.swarm.map(u64::from),
+            budget: options.budget.or(usual),
+            windows: options.windows,
+            began: Instant::now(),
+            shard: options.shard,
+        }
+    }
+
+    fn batches(&self) -> impl Iterator<Item = u64> + use<> {
+        let (first, each) = self.shard;
+        (first..self.count.unwrap_or(u64::MAX)).step_by(usize::try_from(each).unwrap_or(1))
+    }
+
+    /// The time and the windows of a batch, if the search is not over.
+    fn part(&self, batch: u64) -> Option<(Option<Duration>, Option<u64>)> {
+        match self.count {
+            Some(count) => {
+                // The first batches have one more where they are not all equal.
+                let share = |all: u64| all / count + u64::from(batch < all % count);
+                let budget = self.budget.map(|all| all.div_f64(count as f64));
+                Some((budget, self.windows.map(share)))
+            }
+            None => {
+                let left = match self.budget {
+                    Some(budget) => Some(budget.checked_sub(self.began.elapsed())?),
+                    None => None,
+                };
+                let before = batch.saturating_mul(WINDOWS);
+                let windows = match self.windows {
+                    Some(all) => WINDOWS.min(all.checked_sub(before).filter(|left| *left > 0)?),
+                    None => WINDOWS,
+                };
+                Some((left, Some(windows)))
+            }
+        }
+    }
+
+    fn name(&self, batch: u64) -> String {
+        match self.count {
+            Some(count) => format!("{batch} of {count}"),
+            None => batch.to_string(),
+        }
     }
 }

@@ -1,0 +1,156 @@
+//! What came of a swarm in the forms that people and CI systems read.
+
+use super::super::forms::{Told, marked_down};
+use super::{Batch, Swarm};
+use crate::explore::stage::Mix;
+use crate::workload::mix::Flip;
+use bench::Timer;
+use report::grid::{Grid, Value, folded};
+use serde_json::Value as Json;
+use std::path::Path;
+use std::time::Duration;
+
+/// Rows of a table that people read; with more batches only those have one that show something.
+const MOST_ROWS: usize = 30;
+
+impl Swarm {
+    /// For programs.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// For a terminal.
+    pub fn to_text(&self, columns: usize) -> String {
+        let grid = self.grid().without_empty_columns();
+        let strategies = self.strategies().to_text_within(columns);
+        let mut text =
+            format!("{}\n\n{strategies}\n{}\n", self.head(), grid.to_text_within(columns));
+        text += &folded(&self.remarks(), columns, 0);
+        for (found, number) in self.findings().zip(1..) {
+            let story = found.story.join("\n   ");
+            text += &format!("\n{number}. {story} ({}.json)\n", found.cause);
+            found.lanes.iter().for_each(|row| text += &format!("   {row}\n"));
+        }
+        text
+    }
+
+    /// For a mailing list or a ticket.
+    pub fn to_markdown(&self) -> String {
+        let grid = self.grid().without_empty_columns();
+        let (strategies, grid) = (self.strategies().to_markdown(), grid.to_markdown());
+        let mut text = format!("{}\n\n{strategies}\n{grid}\n{}", self.head(), self.remarks());
+        self.findings().for_each(|found| text += &marked_down(found));
+        text
+    }
+
+    /// For CI systems: a test of each rule, which fails with what breaks it. Findings are in
+    /// `folder`.
+    pub fn to_junit(&self, folder: &Path) -> String {
+        self.told().junit(folder)
+    }
+
+    /// For code scanning. Findings are in `folder`.
+    pub fn to_sarif(&self, folder: &Path) -> Json {
+        self.told().sarif(folder)
+    }
+
+    fn told(&self) -> Told<'_> {
+        let end = self.batches.iter().find_map(|batch| batch.end.as_ref());
+        Told {
+            release: &self.release,
+            spent: Duration::from_secs_f64(self.cpu_seconds()),
+            end: end.map(|end| end.text.as_str()),
+            findings: self.findings().collect(),
+        }
+    }
+
+    fn cpu_seconds(&self) -> f64 {
+        self.batches.iter().map(|batch| batch.cpu_seconds).sum()
+    }
+
+    fn head(&self) -> String {
+        let findings = match self.findings().count() {
+            1 => "1 finding".to_owned(),
+            count => format!("{count} findings"),
+        };
+        let (windows, count) = (self.windows(), self.batches.len());
+        let mut text = format!(
+            "{}: {findings} in {windows} windows of {count} configurations; {:.0} CPU s in all",
+            self.release,
+            self.cpu_seconds()
+        );
+        let ended = self.batches.iter().filter(|batch| batch.end.is_some()).count();
+        if ended > 0 {
+            text += &format!("; THE GUEST ENDED in {ended} of them");
+        }
+        text
+    }
+
+    fn remarks(&self) -> String {
+        let mut text = String::from(
+            "switched: how often AVIC or APICv was on for a vCPU at one look and off at the next, \
+             or the other way round; moved: how often a vCPU entered its guest on another CPU.",
+        );
+        if self.batches.len() > MOST_ROWS {
+            text += " Only configurations that show something have a row; JSON has all.";
+        }
+        text + "\n"
+    }
+
+    fn strategies(&self) -> Grid {
+        const COLUMNS: [&str; 4] = ["strategy", "windows", "CPU_s", "causes_seen_after"];
+        let mut grid = Grid::new("By strategy", &COLUMNS);
+        for total in &self.strategies {
+            let seen = total.causes.iter().map(|(cause, first)| {
+                let spent = first.spent.as_secs_f64();
+                format!("{cause}: window {}, {spent:.1} CPU s", first.windows)
+            });
+            grid.rows.push(vec![
+                Value::text(total.strategy.name()),
+                Value::Count(total.windows),
+                Value::Number(total.spent.as_secs_f64(), 1),
+                Value::text(seen.collect::<Vec<_>>().join("; ")),
+            ]);
+        }
+        grid
+    }
+
+    fn grid(&self) -> Grid {
+        const COLUMNS: [&str; 14] = [
+            "batch", "apic", "vCPUs", "polls", "timer", "flip", "moves", "sends", "windows",
+            "pairs", "switched", "moved", "CPU_s", "alarms",
+        ];
+        let mut grid = Grid::new("By configuration", &COLUMNS);
+        let is_short = self.batches.len() <= MOST_ROWS;
+        let shows = |batch: &&Batch| !batch.alarms.is_empty() || batch.end.is_some();
+        for batch in self.batches.iter().filter(|batch| is_short || shows(batch)) {
+            let Mix { apic, vcpus, changes, polls, timer, .. } = &batch.configuration;
+            let timer = match timer {
+                Timer::Process => "process",
+                Timer::KernelReinject => "reinject",
+                Timer::KernelDiscard => "discard",
+            };
+            let yes = |is_so: bool| Value::text(if is_so { "yes" } else { "no" });
+            let alarms = batch.alarms.iter().map(|(cause, count)| format!("{cause}: {count}"));
+            let end = batch.end.iter().map(|end| format!("THE GUEST ENDED ({})", end.text));
+            let alarms = end.chain(alarms);
+            grid.rows.push(vec![
+                Value::Count(batch.batch),
+                Value::text(apic.clone()),
+                Value::Count((*vcpus).into()),
+                yes(*polls),
+                Value::text(timer),
+                Value::text(changes.flip.map_or("no", Flip::name)),
+                yes(changes.moves),
+                yes(changes.sends),
+                Value::Count(batch.windows),
+                Value::Count(batch.pairs),
+                Value::Count(batch.changes.switches),
+                Value::Count(batch.changes.moves),
+                Value::Number(batch.cpu_seconds, 1),
+                Value::text(alarms.collect::<Vec<_>>().join("; ")),
+            ]);
+        }
+        grid
+    }
+}
