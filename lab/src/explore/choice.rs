@@ -70,7 +70,8 @@ impl Strategy {
 
 fn directed(mut random: Random) -> Source {
     let longest = micros(random.pick(&[1, 2, 5, 20, 100]));
-    let nearby = Picoseconds::from_nanoseconds(random.pick(&[200, 500, 1_000, 2_000, 5_000]));
+    let nearby =
+        Picoseconds::from_nanoseconds(random.pick(&[200, 500, 1_000, 2_000, 5_000, 20_000]));
     let one_in = random.pick(&[1, 2, 4, 8, 16]);
     let mut behind = [0; Anchor::ALL.len()];
     for anchor in BEHIND {

@@ -22,22 +22,25 @@ use std::time::Duration;
 const STRIDE: Picoseconds = Picoseconds::from_nanoseconds(3_100_000);
 /// Windows of one moment: of each kind how many.
 const SHARES: [(Strategy, u64); 4] = [
-    // A second one would be the same.
+    // A second one would be the same. Another moment shows more than many windows of this one.
     (Strategy::Plain, 1),
-    (Strategy::Random, 4),
-    (Strategy::Directed, 4),
-    (Strategy::Guided, 4),
+    (Strategy::Random, 2),
+    (Strategy::Directed, 2),
+    (Strategy::Guided, 2),
 ];
 /// All of them.
 pub(super) const WINDOWS: u64 = SHARES[0].1 + SHARES[1].1 + SHARES[2].1 + SHARES[3].1;
 /// The same of a strategy that is tried alone.
-const ALONE: u64 = 12;
+const ALONE: u64 = 2;
+/// The same of guided, the first of which has nothing to draw on and is as directed draws.
+const GUIDED_ALONE: u64 = 4;
 
 /// Windows of one moment, of one strategy alone or of all.
 fn shares(alone: Option<Strategy>) -> Vec<(Strategy, u64)> {
     match alone {
         None => SHARES.to_vec(),
         Some(Strategy::Plain) => vec![(Strategy::Plain, 1)],
+        Some(Strategy::Guided) => vec![(Strategy::Guided, GUIDED_ALONE)],
         Some(strategy) => vec![(strategy, ALONE)],
     }
 }

@@ -20,7 +20,7 @@ const VCPUS: (u16, u16) = (2, 8);
 
 /// Windows of a batch where their number is not said: what is drawn decides more than how long it
 /// runs, and a new guest costs about as much as thirty windows.
-pub const WINDOWS: u64 = 104;
+pub const WINDOWS: u64 = 105;
 
 /// What runs in a batch of the swarm from a seed, on a host of so many processors. The first is the
 /// usual one.
