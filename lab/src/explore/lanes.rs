@@ -51,7 +51,7 @@ fn state(alarm: &Alarm) -> &'static str {
     use super::oracle::Rule;
     match alarm.rule {
         Rule::Asleep | Rule::SaidToRun | Rule::InService => "asleep",
-        Rule::NotTaken => "not taken",
+        Rule::NotTaken | Rule::Lost => "not taken",
         Rule::Console | Rule::Ended => "there",
     }
 }

@@ -12,6 +12,7 @@ pub use rule::{Rule, Way};
 pub use vcpu::{Place, Vcpu};
 pub(super) use vcpu::{svm_halts, vmx_halts};
 
+use arch::svm::ExitCode;
 use arch::time::Picoseconds;
 use board::Machine;
 use serde::{Deserialize, Serialize};
@@ -96,6 +97,12 @@ pub struct Oracle {
     pub(super) records: Option<Vec<Record>>,
 }
 
+/// The upper half of a port at which the guest says that an interrupt is lost; the lower one is the
+/// vector.
+const NOTICE: u64 = 0x0F;
+/// [SDM3 "Basic VM-Exit Reasons"]
+const VMX_IO: u32 = 30;
+
 /// Alarms of one window at most: what follows the first is mostly of the same cause.
 const MOST_ALARMS: usize = 16;
 /// Words of a kernel's message that is a fault of its own.
@@ -143,11 +150,17 @@ impl Oracle {
                 }
                 self.changes.moves += u64::from(is_moved);
             }
-            Event::SvmExit { vcpu, code, .. } => {
+            Event::SvmExit { vcpu, code, info1, .. } => {
                 self.vcpu(vcpu, cpu).leave(svm_halts(code));
+                if code == ExitCode::IoPort {
+                    self.notice(record, vcpu, info1);
+                }
             }
-            Event::VmxExit { vcpu, reason, .. } => {
+            Event::VmxExit { vcpu, reason, qualification, .. } => {
                 self.vcpu(vcpu, cpu).leave(vmx_halts(reason));
+                if reason & 0xFFFF == VMX_IO {
+                    self.notice(record, vcpu, qualification);
+                }
             }
             Event::VirtualInterruptAccepted { vcpu, .. } => self.vcpu(vcpu, cpu).accept(),
             Event::VirtualIpiSent { icr, .. } => {
@@ -159,6 +172,22 @@ impl Oracle {
             }
             _ => {}
         }
+    }
+
+    /// What the guest says by a port: that an interrupt is lost. Both vendors have the port in
+    /// bits 31:16. [APM2 "EXITINFO1 for IOIO Intercept"] [SDM3 "Exit Qualification for I/O
+    /// Instructions"]
+    fn notice(&mut self, record: &Record, vcpu: VirtualCpu, information: u64) {
+        let port = information >> 16;
+        if port >> 8 & 0xFF != NOTICE {
+            return;
+        }
+        self.raise(Alarm {
+            vcpu: vcpu.0.0,
+            cpu: record.cpu.0,
+            vector: port as u8,
+            ..Alarm::said(Rule::Lost, record.at, "")
+        });
     }
 
     fn vcpu(&mut self, vcpu: VirtualCpu, cpu: u16) -> &mut Vcpu {

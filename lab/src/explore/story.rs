@@ -32,6 +32,9 @@ fn what(alarm: &Alarm) -> String {
     let (title, since) = (rule.title(), since(alarm));
     match rule {
         Rule::Console | Rule::Ended => format!("{title}: {text}"),
+        Rule::Lost => {
+            format!("{title}: vector {vector:#x}, says the guest of {vcpu:#x} on CPU {cpu}")
+        }
         Rule::InService => format!(
             "{title}: vector {vector:#x}, for {since} at the one of {vcpu:#x} on CPU {cpu}, which is \
              idle"
@@ -78,6 +81,14 @@ fn how(alarm: &Alarm, records: &[Record]) -> String {
         Some(left) => format!("{} before that vCPU left", micros(Picoseconds(left.at.0 - at.0))),
         None => "after that vCPU had left".into(),
     };
+    let by_vector = || {
+        before().find_map(|record| match record.event {
+            Event::VirtualIpiSent { icr, .. } if icr as u8 == alarm.vector => Some((record, icr)),
+            _ => None,
+        })
+    };
+    // What is lost was posted nowhere; who sent its vector last may have.
+    let sent = sent.or_else(|| by_vector().filter(|_| alarm.rule == Rule::Lost));
     let Some((sent, icr)) = sent else { return "nobody posted it in the window".into() };
     let cpu = sent.cpu.0;
     let first = format!("CPU {cpu}'s guest wrote {icr:#x} to its ICR {}", when(sent.at));

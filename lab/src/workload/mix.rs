@@ -11,6 +11,7 @@ use anyhow::Context;
 use arch::identity::Vector;
 use bench::{Inhibitor, Messenger, VirtualMachine, thread_name};
 use bus::Random;
+use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
@@ -142,8 +143,10 @@ impl Attendant for Host {
 
     fn take(&mut self, line: &str) -> anyhow::Result<()> {
         if line.starts_with("{\"record\":\"mix\"") && self.thread.is_none() {
+            // A guest that has ended already has no threads.
+            let Some(places) = Places::find(self.vcpus)? else { return Ok(()) };
             let changing = Changing {
-                places: Places::find(self.vcpus)?,
+                places,
                 moves: self.changes.moves,
                 inhibitor: self.inhibitor.take(),
                 is_inhibited: false,
@@ -204,7 +207,8 @@ impl Changing {
             self.pause();
             match self.random.pick(&acts) {
                 Act::Flip => self.flip()?,
-                Act::Move => self.places.shift(&mut self.random)?,
+                Act::Move if !self.places.shift(&mut self.random)? => break,
+                Act::Move => {}
                 Act::Send => self.send()?,
             }
         }
@@ -245,8 +249,9 @@ struct Places {
 }
 
 impl Places {
-    /// As threads were begun: each on a processor of its own, and one left.
-    fn find(vcpus: u16) -> anyhow::Result<Self> {
+    /// As threads were begun: each on a processor of its own, and one left. None if the guest has
+    /// ended.
+    fn find(vcpus: u16) -> anyhow::Result<Option<Self>> {
         let threads: Vec<(Pid, String)> = std::fs::read_dir("/proc/self/task")?
             .flatten()
             .filter_map(|entry| {
@@ -258,35 +263,47 @@ impl Places {
         let place = |vcpu: u16| {
             let name = thread_name(vcpu);
             let found = threads.iter().find(|(_, own)| *own == name);
-            let pid = found.with_context(|| format!("there is no thread {name}"))?.0;
-            let set = sched_getaffinity(Some(pid))?;
+            let Some((pid, _)) = found else { return Ok(None) };
+            let pid = *pid;
+            let set = match sched_getaffinity(Some(pid)) {
+                Err(Errno::SRCH) => return Ok(None),
+                set => set?,
+            };
             let mut cpus = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
             let cpu = cpus.next().with_context(|| format!("{name} runs nowhere"))?;
             anyhow::ensure!(cpus.next().is_none(), "{name} is not on one processor");
-            Ok((pid, cpu))
+            Ok(Some((pid, cpu)))
         };
-        let vcpus = (0..vcpus).map(place).collect::<anyhow::Result<Vec<_>>>()?;
+        let vcpus = (0..vcpus).map(place).collect::<anyhow::Result<Option<Vec<_>>>>()?;
+        let Some(vcpus) = vcpus else { return Ok(None) };
         let all = sched_getaffinity(None)?;
         let is_free = |cpu: &usize| all.is_set(*cpu) && vcpus.iter().all(|(_, own)| own != cpu);
         let free = (0..CpuSet::MAX_CPU).find(is_free).context("no processor is free")?;
         put(None, free)?;
-        Ok(Self { vcpus, free })
+        Ok(Some(Self { vcpus, free }))
     }
 
-    /// Moves a vCPU to the free processor, and this thread to that which it leaves.
-    fn shift(&mut self, random: &mut Random) -> anyhow::Result<()> {
+    /// Moves a vCPU to the free processor, and this thread to that which it leaves; false if the
+    /// guest has ended.
+    fn shift(&mut self, random: &mut Random) -> anyhow::Result<bool> {
         let index = random.below(self.vcpus.len() as u64) as usize;
         let (pid, own) = &mut self.vcpus[index];
-        put(Some(*pid), self.free)?;
-        std::mem::swap(own, &mut self.free);
-        put(None, self.free)
+        if put(Some(*pid), self.free)? {
+            std::mem::swap(own, &mut self.free);
+            return put(None, self.free);
+        }
+        Ok(false)
     }
 }
 
-fn put(thread: Option<Pid>, cpu: usize) -> anyhow::Result<()> {
+/// Keeps a thread on a processor; false if there is no such thread any more.
+fn put(thread: Option<Pid>, cpu: usize) -> anyhow::Result<bool> {
     let mut set = CpuSet::new();
     set.set(cpu);
-    sched_setaffinity(thread, &set).with_context(|| format!("cannot run on processor {cpu}"))
+    match sched_setaffinity(thread, &set) {
+        Err(Errno::SRCH) => Ok(false),
+        done => done.map(|()| true).with_context(|| format!("cannot run on processor {cpu}")),
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 
 use core::array;
 use core::sync::atomic::{AtomicU64, Ordering};
+use runtime::instruction;
 use runtime::power::{self, Status};
 use runtime::processor::{self, MAX_CPUS, Processor};
 use runtime::vector::COUNTED_VECTOR;
@@ -19,6 +20,9 @@ pub const VECTORS: [u8; 4] = [COUNTED_VECTOR, 0xE4, 0xEB, 0x75];
 /// Rounds of a loop in which a pending interrupt is taken if anybody delivers it: some
 /// 15,000 instructions, of which a processor that is held up executes none.
 const PATIENCE: u32 = 1 << 12;
+
+/// Ports that nothing is at, by the vector that is lost.
+const NOTICES: u16 = 0x0F00;
 
 /// Of one vector to one processor.
 struct Account {
@@ -103,6 +107,8 @@ pub fn audit(own: &Processor) {
         while !kind.has_served(own, sent) {
             rounds += 1;
             if rounds > PATIENCE {
+                // Who looks on knows at once; whoever runs the guest, when it is over.
+                instruction::out8(NOTICES | u16::from(kind.vector()), 0);
                 power::off(Status::Lost);
             }
         }

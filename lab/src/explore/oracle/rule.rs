@@ -21,17 +21,20 @@ pub enum Rule {
     InService,
     /// The guest ends, which it never does by itself.
     Ended,
+    /// An interrupt that was sent is not taken, and the guest itself says so.
+    Lost,
 }
 
 impl Rule {
     /// In the order of their values.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Asleep,
         Self::NotTaken,
         Self::SaidToRun,
         Self::Console,
         Self::InService,
         Self::Ended,
+        Self::Lost,
     ];
 
     /// For names.
@@ -43,6 +46,7 @@ impl Rule {
             Self::Console => "console",
             Self::InService => "in-service",
             Self::Ended => "ended",
+            Self::Lost => "lost",
         }
     }
 
@@ -55,6 +59,7 @@ impl Rule {
             Self::Console => "the kernel complains",
             Self::InService => "a vCPU sleeps and has not ended an interrupt",
             Self::Ended => "the guest ends",
+            Self::Lost => "an interrupt that was sent never comes",
         }
     }
 }

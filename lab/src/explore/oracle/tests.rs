@@ -74,8 +74,14 @@ impl Case {
     /// What is raised if it enters its guest and leaves again before each look of a millisecond;
     /// with every seventh entry something is injected, or nothing ever.
     fn judge_again_and_again(self, is_injected: bool) -> Vec<(Rule, u8)> {
+        self.judge_beside(is_injected, Picoseconds::ZERO)
+    }
+
+    /// The same beside a processor that is held up until then.
+    fn judge_beside(self, is_injected: bool, held: Picoseconds) -> Vec<(Rule, u8)> {
         let mut machine = machine();
         self.set(&mut machine);
+        machine.state.cpus[0].clock.move_to(held);
         let (vcpu, rip, cpu) = (VirtualCpu(VMCB), Linear(0), CpuIndex(1));
         let (info1, info2, interrupt_info, code) = (0, 0, 0, self.code);
         let mut oracle = Oracle::default();
@@ -137,6 +143,10 @@ fn a_vcpu_that_halts_and_enters_again_and_again_is_given_its_interrupt() {
     let awake = Case { host: Activity::Running, ..ASLEEP };
     assert_eq!(awake.judge_again_and_again(false), [(Rule::NotTaken, 0x31)], "once");
     assert_eq!(awake.judge_again_and_again(true), [], "it is, each time anew");
+    let millisecond = Picoseconds::from_nanoseconds(1_000_000);
+    assert_eq!(awake.judge_beside(false, millisecond), [], "by one who is held up");
+    let half = Picoseconds(millisecond.0 / 2);
+    assert_eq!(awake.judge_beside(false, half), [(Rule::NotTaken, 0x31)], "who was");
     for (what, case) in [
         ("nothing waits", Case { requested: None, ..awake }),
         ("interrupts are disabled", Case { flags: 2, ..awake }),
@@ -166,6 +176,33 @@ fn a_vcpu_that_sleeps_where_it_would_be_woken_has_ended_its_interrupts() {
         ("it left for something else", Case { code: ExitCode::Msr, ..unended }),
     ] {
         assert_eq!(case.judge(), [], "{what}");
+    }
+}
+
+#[test]
+fn a_guest_that_misses_an_interrupt_says_which_by_a_port_and_no_other_port_says_so() {
+    let (vcpu, rip, cpu) = (VirtualCpu(VMCB), Linear(0), CpuIndex(1));
+    let said = |event| {
+        let mut oracle = Oracle::default();
+        oracle.observe(&Record { at: Picoseconds(1), cpu, event });
+        oracle.take().into_iter().map(|alarm| (alarm.rule, alarm.vector)).collect::<Vec<_>>()
+    };
+    for (port, wanted) in [(0x0FE4, vec![(Rule::Lost, 0xE4)]), (0xF4, vec![]), (0x1FE4, vec![])] {
+        let (info1, info2, interrupt_info) = (port << 16 | 1, 0, 0);
+        let code = ExitCode::IoPort;
+        let svm = Event::SvmExit { vcpu, code, info1, info2, interrupt_info, rip };
+        assert_eq!(said(svm), wanted, "{port:#x}");
+        let vmx = Event::VmxExit {
+            vcpu,
+            reason: VMX_IO,
+            qualification: port << 16,
+            guest_physical: 0,
+            interruption: 0,
+            vectoring: 0,
+            instruction: 0,
+            rip,
+        };
+        assert_eq!(said(vmx), wanted, "{port:#x}");
     }
 }
 

@@ -17,7 +17,8 @@ use cpu::{Activity, Cpu};
 /// A wake-up that takes longer is lost: on an idle processor a kernel takes a tenth.
 const PATIENCE_ASLEEP: Picoseconds = Picoseconds::from_nanoseconds(300_000);
 /// The same for a guest that runs on, which takes an interrupt between two instructions, or is
-/// interrupted for it within two microseconds.
+/// interrupted for it within two microseconds. It begins anew while anybody is held up, who may be
+/// about to send that interruption.
 const PATIENCE_RUNNING: Picoseconds = Picoseconds::from_nanoseconds(40_000);
 /// It must be seen so often, in its guest and able to take it, each time having gone on by so many
 /// instructions: a processor that is held up executes none.
@@ -26,6 +27,9 @@ const INSTRUCTIONS: u64 = 500;
 /// Or it must have entered its guest so often meanwhile: one that halts and is not given what it is
 /// woken for is hardly ever seen there.
 const ENTRIES: u32 = 8;
+
+/// No processor that runs is ahead of the others by as much.
+const HELD: Picoseconds = Picoseconds::from_nanoseconds(1_000);
 
 /// [SDM3 "Basic VM-Exit Reasons"]
 const VMX_HLT: u32 = 12;
@@ -47,6 +51,8 @@ pub enum Place {
 struct Wait {
     rule: Rule,
     since: Picoseconds,
+    /// Since when nobody has been held up, from there on.
+    calm: Picoseconds,
     /// What its processor had executed when it was last counted.
     instructions: u64,
     /// How often it was seen in its guest since, and how often it entered it.
@@ -155,10 +161,14 @@ impl Vcpu {
         if self.wait.is_none_or(|wait| wait.rule != rule) {
             let held = machine.longest_hold();
             let (looks, entries, since) = (0, 0, now);
-            let new = Wait { rule, since, instructions, looks, entries, held, is_raised: false };
+            let (calm, is_raised) = (now, false);
+            let new = Wait { rule, since, calm, instructions, looks, entries, held, is_raised };
             self.wait = Some(new);
         }
         let wait = self.wait.as_mut()?;
+        if is_anybody_held(machine) {
+            (wait.calm, wait.looks, wait.entries) = (now, 0, 0);
+        }
         // It may be on another processor than it was.
         let is_further = instructions.abs_diff(wait.instructions) >= INSTRUCTIONS;
         if self.place == Place::InGuest && is_further {
@@ -169,7 +179,7 @@ impl Vcpu {
         let lasted = Picoseconds(now.0.saturating_sub(wait.since.0));
         let is_too_long = match rule {
             Rule::NotTaken => {
-                lasted > PATIENCE_RUNNING.saturating_add(held)
+                now.0.saturating_sub(wait.calm.0) > PATIENCE_RUNNING.0
                     && (wait.looks >= LOOKS || wait.entries >= ENTRIES)
             }
             _ => lasted > PATIENCE_ASLEEP.saturating_add(held),
@@ -251,6 +261,12 @@ impl Vcpu {
             entry.is_valid() && entry.is_running() && entry.backing_page() == page
         })
     }
+}
+
+/// A processor that is held up has its clock ahead of all others'.
+fn is_anybody_held(machine: &Machine) -> bool {
+    let soon = machine.state.now.saturating_add(HELD);
+    machine.state.cpus.iter().any(|cpu| cpu.clock.now() > soon)
 }
 
 /// HLT or MWAIT of the host: nobody there has anything to run.
