@@ -69,7 +69,8 @@ impl Strategy {
 }
 
 fn directed(mut random: Random) -> Source {
-    let longest = micros(random.pick(&[1, 2, 5, 20, 100]));
+    // Short ones move events past each other, long ones whole changes of the host's.
+    let longest = micros(random.pick(&[1, 5, 20, 100, 100]));
     let nearby =
         Picoseconds::from_nanoseconds(random.pick(&[200, 500, 1_000, 2_000, 5_000, 20_000]));
     let one_in = random.pick(&[1, 2, 4, 8, 16]);

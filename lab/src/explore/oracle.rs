@@ -146,7 +146,7 @@ impl Oracle {
                 let own = self.vcpu(vcpu, cpu);
                 let is_moved = own.enter(cpu);
                 if injected != 0 {
-                    own.accept();
+                    own.accept(injected as u8);
                 }
                 self.changes.moves += u64::from(is_moved);
             }
@@ -162,7 +162,9 @@ impl Oracle {
                     self.notice(record, vcpu, qualification);
                 }
             }
-            Event::VirtualInterruptAccepted { vcpu, .. } => self.vcpu(vcpu, cpu).accept(),
+            Event::VirtualInterruptAccepted { vcpu, vector } => {
+                self.vcpu(vcpu, cpu).accept(vector.0);
+            }
             Event::VirtualIpiSent { icr, .. } => {
                 self.sent.insert(cpu, icr);
             }

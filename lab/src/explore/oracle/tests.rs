@@ -73,12 +73,12 @@ impl Case {
 
     /// What is raised if it enters its guest and leaves again before each look of a millisecond;
     /// with every seventh entry something is injected, or nothing ever.
-    fn judge_again_and_again(self, is_injected: bool) -> Vec<(Rule, u8)> {
-        self.judge_beside(is_injected, Picoseconds::ZERO)
+    fn judge_again_and_again(self, injected: Option<u64>) -> Vec<(Rule, u8)> {
+        self.judge_beside(injected, Picoseconds::ZERO)
     }
 
     /// The same beside a processor that is held up until then.
-    fn judge_beside(self, is_injected: bool, held: Picoseconds) -> Vec<(Rule, u8)> {
+    fn judge_beside(self, injected: Option<u64>, held: Picoseconds) -> Vec<(Rule, u8)> {
         let mut machine = machine();
         self.set(&mut machine);
         machine.state.cpus[0].clock.move_to(held);
@@ -87,7 +87,7 @@ impl Case {
         let mut oracle = Oracle::default();
         for look in 1..=100 {
             let at = Picoseconds(look * LOOK.0);
-            let injected = if is_injected && look % 7 == 0 { 0x8000_0031 } else { 0 };
+            let injected = injected.filter(|_| look % 7 == 0).unwrap_or(0);
             let entry = Event::Entry { vcpu, injected, rip };
             let exit = Event::SvmExit { vcpu, code, info1, info2, interrupt_info, rip };
             [entry, exit].into_iter().for_each(|event| oracle.observe(&Record { at, cpu, event }));
@@ -141,19 +141,22 @@ fn a_vcpu_that_sleeps_on_an_idle_processor_has_nothing_that_it_would_take() {
 #[test]
 fn a_vcpu_that_halts_and_enters_again_and_again_is_given_its_interrupt() {
     let awake = Case { host: Activity::Running, ..ASLEEP };
-    assert_eq!(awake.judge_again_and_again(false), [(Rule::NotTaken, 0x31)], "once");
-    assert_eq!(awake.judge_again_and_again(true), [], "it is, each time anew");
+    assert_eq!(awake.judge_again_and_again(None), [(Rule::NotTaken, 0x31)], "once");
+    for (vector, wanted) in [(0x30, vec![(Rule::NotTaken, 0x31)]), (0x31, vec![]), (0x41, vec![])] {
+        let injected = Some(0x8000_0000 | vector);
+        assert_eq!(awake.judge_again_and_again(injected), wanted, "given {vector:#x}");
+    }
     let millisecond = Picoseconds::from_nanoseconds(1_000_000);
-    assert_eq!(awake.judge_beside(false, millisecond), [], "by one who is held up");
+    assert_eq!(awake.judge_beside(None, millisecond), [], "by one who is held up");
     let half = Picoseconds(millisecond.0 / 2);
-    assert_eq!(awake.judge_beside(false, half), [(Rule::NotTaken, 0x31)], "who was");
+    assert_eq!(awake.judge_beside(None, half), [(Rule::NotTaken, 0x31)], "who was");
     for (what, case) in [
         ("nothing waits", Case { requested: None, ..awake }),
         ("interrupts are disabled", Case { flags: 2, ..awake }),
         ("its priority holds it back", Case { task_priority: 0x3F, ..awake }),
         ("one in service does", Case { in_service: Some(0x35), ..awake }),
     ] {
-        assert_eq!(case.judge_again_and_again(false), [], "{what}");
+        assert_eq!(case.judge_again_and_again(None), [], "{what}");
     }
 }
 

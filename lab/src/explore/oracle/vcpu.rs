@@ -50,6 +50,8 @@ pub enum Place {
 #[derive(Clone, Copy, Debug)]
 struct Wait {
     rule: Rule,
+    /// What waited first.
+    vector: u8,
     since: Picoseconds,
     /// Since when nobody has been held up, from there on.
     calm: Picoseconds,
@@ -126,9 +128,10 @@ impl Vcpu {
         self.is_virtual.replace(now).is_some_and(|before| before != now)
     }
 
-    /// It takes an interrupt: what waits from now on has not waited before.
-    pub(super) fn accept(&mut self) {
-        self.wait = None;
+    /// It takes an interrupt: what waits from now on has not waited before, unless it should have
+    /// been taken first.
+    pub(super) fn accept(&mut self, vector: u8) {
+        self.wait = self.wait.filter(|wait| vector < wait.vector);
     }
 
     pub(super) fn leave(&mut self, halted: bool) {
@@ -161,9 +164,17 @@ impl Vcpu {
         if self.wait.is_none_or(|wait| wait.rule != rule) {
             let held = machine.longest_hold();
             let (looks, entries, since) = (0, 0, now);
-            let (calm, is_raised) = (now, false);
-            let new = Wait { rule, since, calm, instructions, looks, entries, held, is_raised };
-            self.wait = Some(new);
+            self.wait = Some(Wait {
+                rule,
+                vector: vector.0,
+                since,
+                calm: now,
+                instructions,
+                looks,
+                entries,
+                held,
+                is_raised: false,
+            });
         }
         let wait = self.wait.as_mut()?;
         if is_anybody_held(machine) {
