@@ -318,8 +318,12 @@ fn processor(configuration: &Configuration, costs: &CostProfile, index: CpuIndex
         apic_id: id.0,
         package_cpus: topology.cpus_per(Level::Socket).into(),
         thread_bits: topology.shift(Level::Core) as u8,
-        complex_bits: topology.shift(Level::Complex).max(topology.shift(Level::Core)) as u8,
+        complex_bits: topology.shift(Level::Complex) as u8,
+        die_bits: topology.shift(Level::Die) as u8,
         package_bits: topology.shift(Level::Socket) as u8,
+        core_cpus: topology.cpus_per(Level::Core),
+        complex_cpus: topology.cpus_per(Level::Complex),
+        die_cpus: topology.cpus_per(Level::Die),
     };
     let is_bootstrap = index.0 == 0;
     let base = match model.dialect() {

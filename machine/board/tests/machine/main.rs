@@ -2,6 +2,7 @@
 
 mod backwards;
 mod device_interrupt;
+mod distance;
 mod firmware;
 mod hostile;
 mod marks;

@@ -35,7 +35,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
 fn all(options: &Options, watch: &mut Watch<'_>) -> anyhow::Result<Swarm> {
     let count: u64 = options.swarm.unwrap_or(1).into();
     let mixes: Vec<Mix> = (0..count)
-        .map(|batch| draw(options.subject.seed, batch, options.subject.host.cpus))
+        .map(|batch| draw(options.subject.seed, batch, options.subject.host.cpus()))
         .collect();
     let mut sandbox = output_to(&options.output)?;
     let host = options.subject.host.host()?;
