@@ -96,6 +96,15 @@ impl Host {
         pulse.into_iter().chain(wires).chain(self.devices.iter().cloned()).collect()
     }
 
+    /// Modules that set the processors' clock, where software can: without a module for it, Linux
+    /// has a driver for Intel's parts alone, and no governor that follows a person.
+    pub fn modules_of_clock(&self) -> &'static [&'static str] {
+        match self.model.has(Feature::HwPstate) {
+            true => &["acpi_cpufreq", "cpufreq_userspace"],
+            false => &[],
+        }
+    }
+
     /// The machine at power-on.
     pub(crate) fn power_on(&self) -> anyhow::Result<Machine> {
         Ok(Machine::new(&self.configuration()?)?)

@@ -15,7 +15,7 @@ pub enum TopologyError {
     #[error("{0:?} must be LEVEL=NUMBER, such as sockets=2; levels are {list}", list = LEVELS.join(", "))]
     Part(String),
     /// A level has two numbers.
-    #[error("{0} is there twice, must be there once")]
+    #[error("{0} has two numbers, must have one")]
     Twice(&'static str),
     /// No machine is so.
     #[error(transparent)]
@@ -82,7 +82,7 @@ mod tests {
             ("sockets=65536", "must be LEVEL=NUMBER"),
             ("nodes=2", "levels are sockets"),
             ("sockets=2,", "\"\" must be"),
-            ("cores=2,cores=2", "cores is there twice"),
+            ("cores=2,cores=2", "cores has two numbers"),
             ("cores=0", "at least 1 of each"),
             ("sockets=2,cores=1024", "at most 1024 processors"),
         ] {

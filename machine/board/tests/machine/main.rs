@@ -4,6 +4,7 @@ mod backwards;
 mod device_interrupt;
 mod distance;
 mod firmware;
+mod governed;
 mod hostile;
 mod marks;
 mod multiboot2;
