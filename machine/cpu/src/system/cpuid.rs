@@ -387,7 +387,7 @@ mod tests {
     fn placed(name: &str) -> CpuModel {
         let mut model = CpuModel::named(name).unwrap();
         model.placement = crate::Placement {
-            apic_id: 0b1_1_1_10_1,
+            apic_id: 0b11_1101,
             thread_bits: 1,
             complex_bits: 3,
             die_bits: 4,
@@ -402,7 +402,7 @@ mod tests {
 
     #[test]
     fn levels_of_packages_with_several_dies_are_named_where_the_vendor_has_leaves_for_them() {
-        let id = 0b1_1_1_10_1;
+        let id = 0b11_1101;
         let intel = placed("sapphire-rapids");
         assert_eq!(intel.cpuid(0xB, 0), Leaf::new(1, 2, 1 << 8, id));
         assert_eq!(intel.cpuid(0xB, 1), Leaf::new(5, 24, 2 << 8 | 1, id));
