@@ -98,6 +98,7 @@ features! {
     Pclmulqdq = "pclmulqdq", 0x1 . 0 Ecx 1;
     Monitor = "monitor", 0x1 . 0 Ecx 3;
     Vmx = "vmx", 0x1 . 0 Ecx 5;
+    Est = "est", 0x1 . 0 Ecx 7;
     Ssse3 = "ssse3", 0x1 . 0 Ecx 9;
     Fma = "fma", 0x1 . 0 Ecx 12;
     Cx16 = "cx16", 0x1 . 0 Ecx 13;
@@ -115,6 +116,10 @@ features! {
     Rdrand = "rdrand", 0x1 . 0 Ecx 30;
     Hypervisor = "hypervisor", 0x1 . 0 Ecx 31;
     Arat = "arat", 0x6 . 0 Eax 2;
+    Ida = "ida", 0x6 . 0 Eax 1;
+    Hwp = "hwp", 0x6 . 0 Eax 7;
+    HwpEpp = "hwp_epp", 0x6 . 0 Eax 10;
+    Aperfmperf = "aperfmperf", 0x6 . 0 Ecx 0;
     Fsgsbase = "fsgsbase", 0x7 . 0 Ebx 0;
     TscAdjust = "tsc_adjust", 0x7 . 0 Ebx 1;
     Bmi1 = "bmi1", 0x7 . 0 Ebx 3;
@@ -167,6 +172,8 @@ features! {
     Misalignsse = "misalignsse", 0x8000_0001 . 0 Ecx 7;
     Prefetchw = "3dnowprefetch", 0x8000_0001 . 0 Ecx 8;
     Topoext = "topoext", 0x8000_0001 . 0 Ecx 22;
+    HwPstate = "hw_pstate", 0x8000_0007 . 0 Edx 7;
+    Cpb = "cpb", 0x8000_0007 . 0 Edx 9;
     InvariantTsc = "constant_tsc", 0x8000_0007 . 0 Edx 8;
     Clzero = "clzero", 0x8000_0008 . 0 Ebx 0;
     Xsaveerptr = "xsaveerptr", 0x8000_0008 . 0 Ebx 2;

@@ -29,6 +29,10 @@ pub const BIOS_SIGN_ID: u32 = 0x8B;
 pub const PLATFORM_INFO: u32 = 0xCE;
 /// MSR_PKG_CST_CONFIG_CONTROL, Intel: how deep packages sleep.
 pub const PACKAGE_C_STATES: u32 = 0xE2;
+/// IA32_MPERF: counts at the time-stamp counter's rate while the processor runs.
+pub const MPERF: u32 = 0xE7;
+/// IA32_APERF: counts at the core's clock while the processor runs.
+pub const APERF: u32 = 0xE8;
 /// How many variable ranges there are, and whether fixed ones and write-combining exist.
 pub const MTRR_CAP: u32 = 0xFE;
 /// IA32_ARCH_CAPABILITIES: see [`ArchCapabilities`].
@@ -47,8 +51,16 @@ pub const MCG_CAP: u32 = 0x179;
 pub const MCG_STATUS: u32 = 0x17A;
 /// Machine checks: a bit per bank that may report.
 pub const MCG_CTL: u32 = 0x17B;
+/// IA32_PERF_STATUS, Intel: the ratio that the core runs at, in bits 15:8.
+pub const PERF_STATUS: u32 = 0x198;
+/// IA32_PERF_CTL, Intel: the ratio that is wanted, in bits 15:8; bit 32 forbids turbo.
+pub const PERF_CTL: u32 = 0x199;
 /// [SDM4 "IA32_MISC_ENABLE"]
 pub const MISC_ENABLE: u32 = 0x1A0;
+/// MSR_MISC_PWR_MGMT, Intel: whether other hardware chooses ratios.
+pub const MISC_POWER_MANAGEMENT: u32 = 0x1AA;
+/// MSR_TURBO_RATIO_LIMIT, Intel: eight ratios, for growing numbers of busy cores.
+pub const TURBO_RATIO_LIMIT: u32 = 0x1AD;
 /// DebugCtl: bit 0 records branches, bit 1 makes RFLAGS.TF trap on branches.
 pub const DEBUG_CTL: u32 = 0x1D9;
 /// Source of the last branch taken, while DebugCtl records.
@@ -77,6 +89,14 @@ pub const MTRR_DEF_TYPE: u32 = 0x2FF;
 pub const MC0_CTL: u32 = 0x400;
 /// IA32_TSC_DEADLINE: at which count the APIC timer fires; 0 disarms it.
 pub const TSC_DEADLINE: u32 = 0x6E0;
+/// IA32_PM_ENABLE, Intel: bit 0 turns HWP on, for good.
+pub const PM_ENABLE: u32 = 0x770;
+/// IA32_HWP_CAPABILITIES, Intel: see [`HwpCapabilities`].
+pub const HWP_CAPABILITIES: u32 = 0x771;
+/// IA32_HWP_REQUEST, Intel: see [`HwpRequest`].
+pub const HWP_REQUEST: u32 = 0x774;
+/// IA32_HWP_STATUS, Intel: what has changed.
+pub const HWP_STATUS: u32 = 0x777;
 /// The first MSR of x2APIC mode's register space.
 pub const X2APIC_FIRST: u32 = 0x800;
 /// The last MSR of x2APIC mode's register space.
@@ -137,8 +157,14 @@ pub const TOP_MEM2: u32 = 0xC001_001D;
 pub const NORTHBRIDGE: u32 = 0xC001_001F;
 /// Interrupt pending and C1E, AMD.
 pub const INTERRUPT_PENDING: u32 = 0xC001_0055;
-/// The current limit of P-states, AMD, then control, status and the first definition.
-pub const P_STATES: u32 = 0xC001_0061;
+/// The current limit of P-states, AMD.
+pub const P_STATE_LIMIT: u32 = 0xC001_0061;
+/// The P-state that is wanted, AMD, in bits 2:0.
+pub const P_STATE_CONTROL: u32 = 0xC001_0062;
+/// The P-state that the core is in, AMD, in bits 2:0.
+pub const P_STATE_STATUS: u32 = 0xC001_0063;
+/// What the first of eight P-states is, AMD: see [`PStateDefinition`].
+pub const P_STATE_DEFINITIONS: u32 = 0xC001_0064;
 /// SEV_STATUS.
 pub const SEV_STATUS: u32 = 0xC001_0131;
 /// PERF_CTL0 and PERF_CTR0, AMD: the first of six pairs.
@@ -151,6 +177,58 @@ pub const ERRATA: u32 = 0xC001_1000;
 pub const LS_CFG: u32 = 0xC001_1020;
 /// DE_CFG, AMD: decode; bit 1 has LFENCE serialize dispatch.
 pub const DE_CFG: u32 = 0xC001_1029;
+
+/// A P-state of AMD's families 17h and 19h: the core runs at `multiplier` times 200 MHz, divided by
+/// `divisor`. [APM2 "P-State Control"]
+#[bitfield(u64)]
+#[derive(PartialEq, Eq)]
+pub struct PStateDefinition {
+    /// \[7:0\]
+    pub multiplier: u8,
+    /// \[13:8\]
+    #[bits(6)]
+    pub divisor: u8,
+    #[bits(49)]
+    __: u64,
+    /// \[63\]
+    pub is_enabled: bool,
+}
+
+/// What HWP may choose between, in ratios of the bus clock. [SDM3 "IA32_HWP_CAPABILITIES"]
+#[bitfield(u64)]
+#[derive(PartialEq, Eq)]
+pub struct HwpCapabilities {
+    /// \[7:0\]
+    pub highest: u8,
+    /// \[15:8\] without turbo.
+    pub guaranteed: u8,
+    /// \[23:16\]
+    pub most_efficient: u8,
+    /// \[31:24\]
+    pub lowest: u8,
+    __: u32,
+}
+
+/// What HWP is asked for, in ratios of the bus clock. [SDM3 "IA32_HWP_REQUEST"]
+#[bitfield(u64)]
+#[derive(PartialEq, Eq)]
+pub struct HwpRequest {
+    /// \[7:0\]
+    pub minimum: u8,
+    /// \[15:8\]
+    pub maximum: u8,
+    /// \[23:16\] zero leaves it to the hardware.
+    pub desired: u8,
+    /// \[31:24\]
+    pub energy_preference: u8,
+    /// \[41:32\]
+    #[bits(10)]
+    pub window: u16,
+    /// \[42\]
+    pub is_of_package: bool,
+    #[bits(21)]
+    __: u32,
+}
 
 /// MSR_CORE_THREAD_COUNT (35h), read-only: what of the package is enabled.
 /// [SDM4 "MSR_CORE_THREAD_COUNT"]

@@ -138,7 +138,7 @@ mod tests {
             has_pulse: false,
             wires: Vec::new(),
             devices: Vec::new(),
-            cpus: 1,
+            topology: board::topology::Topology::of_cores(1).expect("one core"),
             memory: 64 << 20,
             append: String::new(),
         };

@@ -44,8 +44,8 @@ pub struct Host {
     pub model: CpuModel,
     /// What things take, where it is not what the model's own profile says.
     pub costs: Option<CostProfile>,
-    /// How many they are.
-    pub cpus: u16,
+    /// How many they are, and what they share.
+    pub topology: Topology,
     /// Nothing if functions reach memory and processors directly.
     pub iommu: Option<IommuModel>,
     /// Whether the function for measuring interrupts is there.
@@ -66,7 +66,7 @@ impl Host {
         Ok(Configuration {
             model: self.model.clone(),
             costs: self.costs.clone(),
-            topology: Topology::of_cores(self.cpus)?,
+            topology: self.topology,
             memory: self.memory,
             seed: 0,
             start: device::Date::default(),
@@ -96,6 +96,15 @@ impl Host {
         pulse.into_iter().chain(wires).chain(self.devices.iter().cloned()).collect()
     }
 
+    /// Modules that set the processors' clock, where software can: without a module for it, Linux
+    /// has a driver for Intel's parts alone, and no governor that follows a person.
+    pub fn modules_of_clock(&self) -> &'static [&'static str] {
+        match self.model.has(Feature::HwPstate) {
+            true => &["acpi_cpufreq", "cpufreq_userspace"],
+            false => &[],
+        }
+    }
+
     /// The machine at power-on.
     pub(crate) fn power_on(&self) -> anyhow::Result<Machine> {
         Ok(Machine::new(&self.configuration()?)?)
@@ -103,7 +112,8 @@ impl Host {
 
     /// What the host's kernel is told.
     pub(crate) fn command_line(&self) -> String {
-        let one_by_one = if self.cpus > MOST_AT_ONCE { " cpuhp.parallel=off" } else { "" };
+        let one_by_one =
+            if self.topology.cpu_count() > MOST_AT_ONCE { " cpuhp.parallel=off" } else { "" };
         let own =
             format!("console=ttyS0 quiet panic=-1 {COMMAND_LINE}{one_by_one} {}", self.append);
         own.trim_end().to_owned()
@@ -148,7 +158,7 @@ mod tests {
         let host = |cpus| Host {
             model: model.clone(),
             costs: None,
-            cpus,
+            topology: Topology::of_cores(cpus).expect("so many are possible"),
             iommu: None,
             has_pulse: false,
             wires: Vec::new(),

@@ -198,7 +198,7 @@ fn host_facts(plan: &Plan<'_>) -> anyhow::Result<HostFacts> {
     Ok(HostFacts {
         cpu: plan.cpu.clone(),
         core_hertz: plan.host.model.core_hertz(),
-        cpus: plan.host.cpus,
+        cpus: plan.host.topology.cpu_count(),
         kernel: kernel.unwrap_or_else(|| "built-in hypervisor".into()),
         instead: plan.instead.clone(),
         guest_cpus: *vcpus,

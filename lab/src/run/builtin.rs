@@ -13,7 +13,6 @@ use crate::workload::{self, Workload};
 use anyhow::Context;
 use arch::time::Picoseconds;
 use board::load::Source;
-use board::topology::Topology;
 use board::{Configuration, Images, Machine, Outcome};
 use rules::feature::Feature;
 use serde_json::Value as Json;
@@ -112,7 +111,7 @@ fn run(
         costs: host.costs.clone(),
         iommu: host.iommu,
         functions: host.functions(),
-        ..Configuration::of(host.model.clone(), Topology::of_cores(host.cpus)?, host.memory)
+        ..Configuration::of(host.model.clone(), host.topology, host.memory)
     })?;
     machine.load(&Images {
         kernel: Source { name: "hypervisor", bytes: image::HYPERVISOR },

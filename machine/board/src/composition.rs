@@ -100,8 +100,12 @@ impl Machine {
     }
 
     /// What a processor's time consists of, from some moment on; two of these tell what lies
-    /// between. `None` if that is not counted, or if there is no such processor.
+    /// between. `None` if that is not counted, if software has changed a processor's clock, or if
+    /// there is no such processor.
     pub fn composition(&self, cpu: CpuIndex) -> Option<Composition> {
+        if !self.clocked.is_empty() {
+            return None;
+        }
         let index = usize::from(cpu.0);
         let clock = &self.state.cpus.get(index)?.clock;
         Some(Composition {

@@ -342,7 +342,11 @@ impl CostProfile {
 
     /// Picoseconds per instruction class at the model's core clock.
     pub fn instruction_costs(&self, model: &CpuModel) -> InstructionCosts {
-        let hertz = model.core_hertz();
+        self.instruction_costs_at(model.core_hertz())
+    }
+
+    /// The same at another clock.
+    pub fn instruction_costs_at(&self, hertz: u64) -> InstructionCosts {
         let classes = self.instruction.figures().map(|(_, figure)| cycles(figure, hertz));
         let mut all = classes.chain([nanoseconds(&self.device.port)]);
         InstructionCosts(std::array::from_fn(|_| {
@@ -365,10 +369,15 @@ impl CostProfile {
 
     /// What steps take.
     pub fn step_costs(&self, model: &CpuModel) -> StepCosts {
+        self.step_costs_at(model.core_hertz())
+    }
+
+    /// The same at another clock of the core.
+    pub fn step_costs_at(&self, hertz: u64) -> StepCosts {
         // RDMSR and WRMSR have a class of their own already.
-        let instruction = cycles(&self.instruction.serializing, model.core_hertz());
+        let instruction = cycles(&self.instruction.serializing, hertz);
         let beyond = |figure| nanoseconds(figure).saturating_sub(instruction);
-        let core = |figure| cycles(figure, model.core_hertz());
+        let core = |figure| cycles(figure, hertz);
         // VMRUN, VMRESUME, VMLOAD and VMSAVE are of this class.
         let system = core(&self.instruction.system);
         let avic = |of: fn(&AvicFigures) -> &Figure| {

@@ -13,6 +13,7 @@ mod dsdt;
 mod ivrs;
 mod memory_map;
 mod options;
+mod performance;
 mod rom;
 mod smbios;
 mod table;

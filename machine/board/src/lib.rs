@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 pub mod channel;
+mod clocked;
 pub mod composition;
 mod console;
 pub mod cost;

@@ -1,6 +1,7 @@
 //! The computer as a whole: its parts, how it is put together, and how software gets into it.
 
 use crate::channel::Channels;
+use crate::clocked::Clocked;
 use crate::cost::{CostError, CostProfile};
 use crate::delivery::{Inbox, Postings};
 use crate::firmware::{self, FirmwareOptions, TooLittleMemory};
@@ -132,7 +133,8 @@ pub struct State {
 impl State {
     /// What firmware's tables describe, these among them.
     pub(crate) fn firmware_options<'a>(&'a self, tables: &'a [Vec<u8>]) -> FirmwareOptions<'a> {
-        FirmwareOptions { extra_tables: tables, ..FirmwareOptions::new(&self.topology) }
+        let model = self.cpus.first().map(|cpu| &cpu.model);
+        FirmwareOptions { extra_tables: tables, model, ..FirmwareOptions::new(&self.topology) }
     }
 }
 
@@ -144,7 +146,10 @@ pub struct Machine {
     pub memory: GuestMemory,
     /// What things take; [`Self::set_costs`] changes it whole.
     pub costs: CostProfile,
+    /// Code at the model's clock.
     pub(crate) cache: CodeCache,
+    /// Code of processors at clocks that software chose.
+    pub(crate) clocked: Clocked,
     pub(crate) outcome: Option<Outcome>,
     pub(crate) console: Vec<(u8, u8)>,
     pub(crate) channels: Channels,
@@ -209,6 +214,7 @@ impl Machine {
             memory,
             costs,
             cache,
+            clocked: Clocked::default(),
             outcome: None,
             console: Vec::new(),
             channels: Channels::default(),
@@ -269,15 +275,18 @@ impl Machine {
     /// Lets the host execute blocks that have run so often itself, translated. Nothing shows it but
     /// the host's time. A new machine does so by itself, as [`cpu::native::wanted_heat`] says.
     pub fn translate(&mut self, runs: u16) -> Result<(), cpu::native::Absence> {
+        self.clocked.clear();
         self.cache.translate(runs)
     }
 
     /// From now on all is interpreted.
     pub fn interpret(&mut self) {
+        self.clocked.clear();
         self.cache.interpret();
     }
 
-    /// Has every `every`th entry into translated code repeated in the interpreter and compared.
+    /// Has every `every`th entry into translated code repeated in the interpreter and compared, but
+    /// for code of processors whose clock software has changed.
     pub fn verify(&mut self, every: u64) {
         self.cache.verify(every);
     }
@@ -299,8 +308,9 @@ impl Machine {
             self.cache.set_costs(costs.instruction_costs(&cpu.model));
         }
         for cpu in &mut self.state.cpus {
-            cpu.clock.set_costs(costs.step_costs(&cpu.model));
+            cpu.clock.set_costs(costs.step_costs_at(cpu.clock.core_hertz()));
         }
+        self.clocked.clear();
         self.costs = costs;
     }
 
@@ -318,8 +328,12 @@ fn processor(configuration: &Configuration, costs: &CostProfile, index: CpuIndex
         apic_id: id.0,
         package_cpus: topology.cpus_per(Level::Socket).into(),
         thread_bits: topology.shift(Level::Core) as u8,
-        complex_bits: topology.shift(Level::Complex).max(topology.shift(Level::Core)) as u8,
+        complex_bits: topology.shift(Level::Complex) as u8,
+        die_bits: topology.shift(Level::Die) as u8,
         package_bits: topology.shift(Level::Socket) as u8,
+        core_cpus: topology.cpus_per(Level::Core),
+        complex_cpus: topology.cpus_per(Level::Complex),
+        die_cpus: topology.cpus_per(Level::Die),
     };
     let is_bootstrap = index.0 == 0;
     let base = match model.dialect() {

@@ -181,7 +181,15 @@ impl Machine {
         self.lend_stores(usize::from(turn.cpu.0));
         let mut bus = Bus { memory: &mut self.memory, platform: &mut self.state.wiring };
         let cpu = &mut self.state.cpus[usize::from(turn.cpu.0)];
-        let end = cpu.run(&mut self.cache, &mut bus, turn.until.min(limits.until), left);
+        let hertz = cpu.clock.core_hertz();
+        if cpu.clock.has_changed() {
+            cpu.clock.set_costs(self.costs.step_costs_at(hertz));
+        }
+        let cache = match hertz == cpu.model.core_hertz() {
+            true => &mut self.cache,
+            false => self.clocked.at(hertz, &self.costs, &self.cache),
+        };
+        let end = cpu.run(cache, &mut bus, turn.until.min(limits.until), left);
         let is_cut = matches!(end, RunEnd::Time | RunEnd::Instructions | RunEnd::Point)
             && cpu.clock.now() < turn.until;
         self.state.turn = is_cut.then_some(turn);

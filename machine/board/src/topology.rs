@@ -4,6 +4,10 @@
 //! leaves Bh, 1Fh, 8000_001Eh and 8000_0026h describe the same widths. [SDM3 "Hierarchical
 //! Mapping of Shared Resources"] [APM3 "Extended Topology Enumeration"]
 
+mod text;
+
+pub use text::TopologyError;
+
 use arch::identity::{ApicId, CpuIndex};
 use serde::{Deserialize, Serialize};
 

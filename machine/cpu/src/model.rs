@@ -28,8 +28,16 @@ pub struct Placement {
     pub thread_bits: u8,
     /// Bits that number threads in a core complex (sharing the last-level cache).
     pub complex_bits: u8,
+    /// Bits that number threads in a die.
+    pub die_bits: u8,
     /// Bits that number threads in a package.
     pub package_bits: u8,
+    /// Logical processors in a core.
+    pub core_cpus: u16,
+    /// Logical processors in a core complex.
+    pub complex_cpus: u16,
+    /// Logical processors in a die.
+    pub die_cpus: u16,
 }
 
 /// The IOMMU of servers with the part.

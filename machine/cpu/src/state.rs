@@ -6,6 +6,7 @@ pub(crate) mod component;
 mod control;
 mod debug;
 mod event;
+pub(crate) mod governor;
 pub(crate) mod msr;
 mod pending;
 mod registers;

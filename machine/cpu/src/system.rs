@@ -8,6 +8,7 @@ pub(crate) mod debug;
 pub(crate) mod descriptor;
 pub(crate) mod event;
 pub(crate) mod far;
+pub(crate) mod governor;
 mod intel;
 pub(crate) mod local_apic;
 pub(crate) mod msr;

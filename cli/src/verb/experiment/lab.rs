@@ -23,6 +23,7 @@ use arch::time::Picoseconds;
 use bench::{Configuration, Outcome};
 use board::cost::CostProfile;
 use board::server_iommu;
+use board::topology::Topology;
 use cpu::{CoreClock, CpuModel};
 use device::intel_82599::Wire;
 use std::collections::BTreeMap;
@@ -301,7 +302,7 @@ fn host(setup: &LabSetup, model: CpuModel, needs: &::lab::plan::Needs) -> anyhow
         has_pulse: needs.function == Some(Function::Pulse),
         wires,
         devices: Vec::new(),
-        cpus: setup.cpus,
+        topology: Topology::of_cores(setup.cpus)?,
         memory: parse_bytes(&setup.memory).map_err(|why| anyhow!(why))?,
         append: String::new(),
         model,

@@ -6,6 +6,7 @@ use crate::verb::machine::size::parse_bytes;
 use crate::verb::machine::{devices, model, platform};
 use arch::cpuid::Feature;
 use bench::{InterruptChip, Timer};
+use board::topology::{Topology, TopologyError};
 use cpu::CpuModel;
 use device::intel_82599::Wire;
 use lab::drive::recording::symbols_of;
@@ -16,8 +17,10 @@ use lab::plan::{Function, Needs};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// More processors than a host has here.
+const MOST_CPUS: u16 = 512;
 /// Local APIC IDs of 8 bits, all ones being everybody.
-const MOST_WITHOUT_REMAPPING: u16 = 255;
+const LAST_WITHOUT_REMAPPING: u32 = 254;
 /// RAM of an emulated host.
 const USUAL_MEMORY: u64 = 1 << 30;
 /// A kernel with its initial RAM disk needs this much.
@@ -29,9 +32,13 @@ pub(super) struct HostArguments {
     pub(super) model: model::Arguments,
     #[command(flatten)]
     platform: platform::Arguments,
-    /// Processors of the emulated host
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=512))]
-    pub(super) cpus: u16,
+    /// Processors of the emulated host, each a core of one socket
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=i64::from(MOST_CPUS)))]
+    cpus: u16,
+    /// Its processors by what they share: sockets=2,dies=1,ccx=2,cores=4,threads=2, levels that
+    /// are not named being one. Each socket is a node of memory
+    #[arg(long, value_name = "LEVEL=N,...", conflicts_with = "cpus", value_parser = parse_topology)]
+    topology: Option<Topology>,
     /// RAM of the emulated host [default: 1G; 4G for selftests]
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     pub(super) memory: Option<u64>,
@@ -72,6 +79,18 @@ pub(super) struct HostArguments {
 }
 
 impl HostArguments {
+    /// Processors of the emulated host.
+    pub(super) fn cpus(&self) -> u16 {
+        self.topology.map_or(self.cpus, |topology| topology.cpu_count())
+    }
+
+    fn topology(&self) -> anyhow::Result<Topology> {
+        match self.topology {
+            Some(topology) => Ok(topology),
+            None => Topology::of_cores(self.cpus).map_err(Usage::of),
+        }
+    }
+
     pub(super) fn host(&self) -> anyhow::Result<Host> {
         self.host_for(&Needs::default())
     }
@@ -89,23 +108,25 @@ impl HostArguments {
             )));
         }
         let iommu = self.platform.iommu(&model, needs.function.is_some())?;
-        if iommu.is_none() && self.cpus > MOST_WITHOUT_REMAPPING {
+        let topology = self.topology()?;
+        let last = topology.cpus().last().map_or(0, |cpu| topology.apic_id(cpu).0);
+        if iommu.is_none() && last > LAST_WITHOUT_REMAPPING {
             return Err(Usage::of(anyhow::anyhow!(
-                "--cpus {}: Linux reaches more than {MOST_WITHOUT_REMAPPING} processors only if an \
-                 IOMMU remaps interrupts, and this host has none",
-                self.cpus
+                "{} processors with APIC IDs up to {last}: Linux reaches those beyond \
+                 {LAST_WITHOUT_REMAPPING} only if an IOMMU remaps interrupts, and this host has none",
+                topology.cpu_count()
             )));
         }
         let costs = self.model.costs(&model).map_err(Usage::of)?;
         let memory = self.memory.unwrap_or(USUAL_MEMORY);
-        let (cpus, append) = (self.cpus, self.append.clone());
+        let append = self.append.clone();
         let has_pulse = self.platform.pulse || needs.function == Some(Function::Pulse);
         let mut wires = self.platform.wires(0)?;
         if needs.function == Some(Function::Wire) && wires.first() != Some(&Wire::Pair) {
             wires.insert(0, Wire::Pair);
         }
         let devices = devices::requests(&self.devices)?;
-        Ok(Host { model, costs, iommu, has_pulse, wires, devices, cpus, memory, append })
+        Ok(Host { model, costs, iommu, has_pulse, wires, devices, topology, memory, append })
     }
 
     pub(super) fn additions(&self) -> Additions<'_> {
@@ -129,6 +150,14 @@ impl HostArguments {
 
     pub(super) fn patience(&self) -> Duration {
         Duration::from_secs(self.host_limit)
+    }
+}
+
+fn parse_topology(text: &str) -> Result<Topology, String> {
+    let topology: Topology = text.parse().map_err(|why: TopologyError| why.to_string())?;
+    match topology.cpu_count() {
+        1..=MOST_CPUS => Ok(topology),
+        count => Err(format!("{count} processors are too many: at most {MOST_CPUS}")),
     }
 }
 

@@ -160,12 +160,12 @@ fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::
     let which = format!("arms, {}: --feature off or on is one", arms.join(", "));
     arguments.debug.ensure_one(arms.len(), &which)?;
     let halts = workload.benchmark().is_some_and(|options| options.contains("targets=halted"));
-    if arguments.guest_cpus > arguments.host.cpus && needs.linux.is_none() && !halts {
+    if arguments.guest_cpus > arguments.host.cpus() && needs.linux.is_none() && !halts {
         remark!(
             "avicenna: {} vCPUs spin on {} processors: each waits for its turn, which \
              takes long and is not a measure of {}; --cpus {} would do",
             arguments.guest_cpus,
-            arguments.host.cpus,
+            arguments.host.cpus(),
             experiment.name(),
             arguments.guest_cpus
         );

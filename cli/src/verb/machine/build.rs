@@ -30,9 +30,13 @@ const MEMORY_LIMIT: &str = "what the machine has of memory";
 pub struct Arguments {
     #[command(flatten)]
     pub model: model::Arguments,
-    /// Logical processors
+    /// Logical processors, each a core of one socket
     #[arg(long, value_name = "N", default_value_t = 1)]
     cpus: u16,
+    /// Processors by what they share: sockets=2,dies=1,ccx=2,cores=4,threads=2, levels that are
+    /// not named being one. Each socket is a node of memory
+    #[arg(long, value_name = "LEVEL=N,...", conflicts_with = "cpus")]
+    topology: Option<Topology>,
     /// RAM, such as 512M or 2G
     #[arg(long, value_name = "SIZE", default_value = "512M", value_parser = parse_bytes)]
     memory: u64,
@@ -119,6 +123,13 @@ impl Arguments {
         machine.verify(self.verify_native.unwrap_or(0));
     }
 
+    fn topology(&self) -> anyhow::Result<Topology> {
+        match self.topology {
+            Some(topology) => Ok(topology),
+            None => Topology::of_cores(self.cpus).map_err(Usage::of),
+        }
+    }
+
     fn put_together(&self) -> anyhow::Result<Built> {
         let model = self.model.model().map_err(Usage::of)?;
         let configuration = Configuration {
@@ -126,7 +137,7 @@ impl Arguments {
             iommu: self.platform.iommu(&model, false)?,
             functions: self.devices.functions(&self.platform)?,
             model,
-            topology: Topology::of_cores(self.cpus).map_err(Usage::of)?,
+            topology: self.topology()?,
             memory: self.memory,
             seed: self.seed,
             start: device::Date::default(),

@@ -19,6 +19,10 @@ pub struct Arguments {
     /// What the cores are clocked at: base, all-core, boost, or a rate such as 2.5GHz
     #[arg(long, value_name = "CLOCK", default_value_t = CoreClock::default())]
     clock: CoreClock,
+    /// Let software change the cores' clock, up to that of --clock: P-states on AMD's models, HWP
+    /// or ratios on Intel's
+    #[arg(long)]
+    clock_control: bool,
     /// What things take, as the files under machine/board/costs say it, in place of the model's
     /// profile
     #[arg(long, value_name = "FILE.toml")]
@@ -42,6 +46,9 @@ impl Arguments {
             CpuModel::named(&self.cpu)?
         };
         model.set_clock(self.clock).map_err(|error| anyhow!("--clock {}: {error}", self.clock))?;
+        if self.clock_control {
+            model.let_software_clock().context("--clock-control")?;
+        }
         self.variant.iter().try_for_each(|choice| model.choose(choice))?;
         Ok(model)
     }

@@ -5,6 +5,7 @@
 //! Left out: power states other than S0 and S5, hot plug, thermal zones.
 
 use super::options::FirmwareOptions;
+use super::performance;
 use super::table::Table;
 use acpi_tables::aml::{
     AddressSpace, AddressSpaceCacheable, And, Arg, CreateDWordField, Device, EISAName, IO,
@@ -22,7 +23,10 @@ const PINS: u8 = 4;
 pub(super) fn build(options: &FirmwareOptions) -> Vec<u8> {
     let mut aml = Vec::new();
     sleep_state().to_aml_bytes(&mut aml);
-    let processors: Vec<_> = options.topology.cpus().map(Processor).collect();
+    let p_states = options.model.map_or(Vec::new(), |model| model.p_states());
+    let performance = performance::objects(&p_states);
+    let processors: Vec<_> =
+        options.topology.cpus().map(|cpu| Processor { cpu, performance: &performance }).collect();
     let root = PciRoot { options };
     let mut devices: Vec<&dyn Aml> = processors.iter().map(|cpu| cpu as &dyn Aml).collect();
     devices.extend([&BoardResources as &dyn Aml, &root]);
@@ -42,14 +46,20 @@ fn sleep_state() -> Name {
 }
 
 /// A processor device; its _UID is the one in the MADT.
-struct Processor(CpuIndex);
+struct Processor<'a> {
+    cpu: CpuIndex,
+    /// What is said of its P-states.
+    performance: &'a [Name],
+}
 
-impl Aml for Processor {
+impl Aml for Processor<'_> {
     fn to_aml_bytes(&self, sink: &mut dyn AmlSink) {
         let hid = Name::new("_HID".into(), &"ACPI0007");
-        let uid = Name::new("_UID".into(), &self.0.0);
-        let name = format!("C{:03X}", self.0.0);
-        Device::new(name.as_str().into(), vec![&hid, &uid]).to_aml_bytes(sink);
+        let uid = Name::new("_UID".into(), &self.cpu.0);
+        let name = format!("C{:03X}", self.cpu.0);
+        let mut children: Vec<&dyn Aml> = vec![&hid, &uid];
+        children.extend(self.performance.iter().map(|one| one as &dyn Aml));
+        Device::new(name.as_str().into(), children).to_aml_bytes(sink);
     }
 }
 

@@ -2,7 +2,9 @@
 
 mod backwards;
 mod device_interrupt;
+mod distance;
 mod firmware;
+mod governed;
 mod hostile;
 mod marks;
 mod multiboot2;

@@ -166,6 +166,11 @@ impl Blocks {
         cache
     }
 
+    /// An empty cache for the same processors at other costs.
+    pub(crate) fn alike(&self, costs: InstructionCosts) -> Self {
+        Self { keeps_stores: self.keeps_stores, ..Self::new(costs, self.dialect) }
+    }
+
     /// Code that is decoded from now on stores where memory takes note of it.
     pub(crate) fn keep_stores(&mut self) {
         self.keeps_stores = true;

@@ -21,6 +21,13 @@ impl CodeCache {
         Self { blocks: Blocks::new(costs, dialect), native: None }
     }
 
+    /// An empty one that executes in the same way, for processors on which things take other times;
+    /// it counts and verifies nothing.
+    pub fn alike(&self, costs: InstructionCosts) -> Self {
+        let native = self.native.as_ref().and_then(|native| Native::new(native.heat()).ok());
+        Self { blocks: self.blocks.alike(costs), native: native.map(Box::new) }
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.blocks.clear();

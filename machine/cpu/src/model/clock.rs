@@ -2,10 +2,11 @@
 
 use super::schema::CLOCK_RANGE;
 use super::{CpuModel, ModelError};
+use arch::cpuid::Feature;
 use std::fmt::{Display, Formatter};
 use std::str::FromStr;
 
-/// A choice of the core clock. Nothing changes it while the machine runs.
+/// A choice of the core clock: the highest, where software can change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum CoreClock {
     /// What is promised with all cores busy.
@@ -73,6 +74,33 @@ impl CpuModel {
             }
         };
         Ok(())
+    }
+
+    /// Lets software choose the cores' clock, up to the one that was set. The registers, and what
+    /// announces them, are there with this alone, since kernels that find them slow idle processors
+    /// down.
+    pub fn let_software_clock(&mut self) -> Result<(), ModelError> {
+        if self.clocks.control.is_empty() {
+            return Err(ModelError::ClockControl(self.name.clone()));
+        }
+        let features = self.clocks.control.iter().filter_map(|name| Feature::from_name(name));
+        features.for_each(|feature| self.features.insert(feature));
+        Ok(())
+    }
+
+    /// The rates of P-states, the fastest first; none where software chooses none. The first is the
+    /// base clock. The two below are assumed: servers of these parts end at 1.5 GHz.
+    pub fn p_states(&self) -> Vec<u64> {
+        const LAST: u64 = 1_500_000_000;
+        const STEP: u64 = 25_000_000;
+        if !self.has(Feature::HwPstate) {
+            return Vec::new();
+        }
+        let base = self.clocks.base.hertz;
+        let middle = (base + LAST) / 2 / STEP * STEP;
+        let mut states = vec![base, middle, LAST];
+        states.dedup_by(|next, before| next >= before);
+        states
     }
 }
 

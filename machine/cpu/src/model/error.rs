@@ -11,6 +11,9 @@ pub enum ModelError {
     /// What is wrong in a file.
     #[error("CPU model file: {0}")]
     File(String),
+    /// Nothing says how software chooses its clock.
+    #[error("{0}: no features are known by which software chooses its clock")]
+    ClockControl(String),
     /// A raw leaf that is made from features, identity or topology.
     #[error(
         "CPU model {model}: leaves.raw has leaf {leaf:#x}, which follows from the model's features \

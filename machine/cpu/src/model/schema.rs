@@ -70,6 +70,9 @@ pub struct Clocks {
     pub all_core: Option<Rate>,
     /// The highest boost, of a core or two.
     pub boost: Rate,
+    /// Features that announce how software chooses between them, where it is asked for.
+    #[serde(default)]
+    pub control: Vec<String>,
 }
 
 /// A clock's rate.
@@ -199,7 +202,7 @@ impl File {
                 known.join(", ")
             ));
         }
-        for feature in &file.features {
+        for feature in file.features.iter().chain(&file.clock.control) {
             if Feature::from_name(feature).is_none() {
                 return Err(format!("features: {feature:?} is none; {}", alike(feature)));
             }

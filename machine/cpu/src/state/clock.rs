@@ -25,6 +25,16 @@ pub struct Clock {
     core_hertz: u64,
     /// What steps take.
     costs: StepCosts,
+    /// At which clock of the core that is so.
+    priced_hertz: u64,
+    /// What of the time the processor had nothing to do in, modulo 2^64.
+    idle: Picoseconds,
+    /// IA32_APERF at the last change of the core's clock.
+    core_count: u64,
+    /// The time with something to do at that change.
+    counted_at: Picoseconds,
+    /// What software has added to IA32_MPERF.
+    reference_offset: u64,
     /// What the time consists of beside instructions, since the processor was made or restored.
     #[serde(skip)]
     spent: Spent,
@@ -54,13 +64,31 @@ impl Clock {
             tsc_hertz: model.tsc_hertz(),
             core_hertz: model.core_hertz(),
             costs: StepCosts::default(),
+            priced_hertz: model.core_hertz(),
+            idle: Picoseconds::ZERO,
+            core_count: 0,
+            counted_at: Picoseconds::ZERO,
+            reference_offset: 0,
             spent: Spent::default(),
         }
     }
 
-    /// From now on steps take so long.
+    /// From now on steps take so long, at the present clock of the core.
     pub fn set_costs(&mut self, costs: StepCosts) {
         self.costs = costs;
+        self.priced_hertz = self.core_hertz;
+    }
+
+    /// Whether the core's clock has changed since the board said what steps take.
+    #[inline(always)]
+    pub fn has_changed(&self) -> bool {
+        self.priced_hertz != self.core_hertz
+    }
+
+    /// What the core is clocked at.
+    #[inline(always)]
+    pub fn core_hertz(&self) -> u64 {
+        self.core_hertz
     }
 
     /// What time was spent on beside instructions, since the processor was made or restored.
@@ -77,7 +105,9 @@ impl Clock {
     /// Moves it there, back as well.
     #[inline(always)]
     pub fn move_to(&mut self, at: Picoseconds) {
-        self.spent.waited.0 = self.spent.waited.0.wrapping_add(at.0.wrapping_sub(self.now.0));
+        let waited = at.0.wrapping_sub(self.now.0);
+        self.spent.waited.0 = self.spent.waited.0.wrapping_add(waited);
+        self.idle.0 = self.idle.0.wrapping_add(waited);
         self.now = at;
     }
 
@@ -161,6 +191,39 @@ impl Clock {
     /// Software adds to it.
     pub(crate) fn adjust_tsc(&mut self, change: u64) {
         self.tsc_offset = self.tsc_offset.wrapping_add(change);
+    }
+
+    /// The core runs at another clock from here on.
+    pub(crate) fn set_core_hertz(&mut self, hertz: u64) {
+        self.set_core_count(self.core_count());
+        self.core_hertz = hertz;
+    }
+
+    /// The time in which the processor had something to do.
+    fn active(&self) -> Picoseconds {
+        Picoseconds(self.now.0.wrapping_sub(self.idle.0))
+    }
+
+    /// IA32_MPERF: ticks at the time-stamp counter's rate while there is something to do.
+    pub(crate) fn reference_count(&self) -> u64 {
+        self.active().ticks(self.tsc_hertz).wrapping_add(self.reference_offset)
+    }
+
+    /// IA32_APERF: cycles of the core meanwhile.
+    pub(crate) fn core_count(&self) -> u64 {
+        let since = self.active().saturating_sub(self.counted_at);
+        self.core_count.wrapping_add(since.ticks(self.core_hertz))
+    }
+
+    /// Software sets IA32_MPERF.
+    pub(crate) fn set_reference_count(&mut self, value: u64) {
+        self.reference_offset = value.wrapping_sub(self.active().ticks(self.tsc_hertz));
+    }
+
+    /// Software sets IA32_APERF.
+    pub(crate) fn set_core_count(&mut self, value: u64) {
+        self.core_count = value;
+        self.counted_at = self.active();
     }
 
     /// When the counter reaches `value`.

@@ -1,5 +1,6 @@
 //! What an operating system sets: control registers, descriptor tables, MSRs.
 
+use super::governor::GovernorState;
 use super::msr::MsrState;
 use super::uintr::UserInterrupts;
 use arch::control::{Cr0, Cr4, Efer};
@@ -58,6 +59,8 @@ pub struct Control {
     pub syscall: SystemCall,
     /// MSRs that mostly hold what was written.
     pub msr: MsrState,
+    /// What software asks of the core's clock.
+    pub governor: GovernorState,
     /// User interrupts.
     pub uintr: UserInterrupts,
 }
@@ -79,6 +82,7 @@ impl Default for Control {
             tr: Segment::default(),
             syscall: SystemCall::default(),
             msr: Default::default(),
+            governor: GovernorState::default(),
             uintr: UserInterrupts::default(),
         }
     }

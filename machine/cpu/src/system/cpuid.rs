@@ -32,6 +32,10 @@ const BUS_HERTZ: u64 = 100 * MEGAHERTZ;
 
 const FIRST_EXTENDED: u32 = 0x8000_0000;
 
+/// Types of levels. [SDM2 "CPUID" "V2 Extended Topology Enumeration Leaf"]
+const THREADS: u32 = 1;
+const CORES: u32 = 2;
+
 /// What a row says.
 pub(super) struct Kind {
     /// ECX selects a part of the leaf.
@@ -82,7 +86,7 @@ const ALL: &[Row] = &[
     only(Feature::Xsave, parted(0xD, |model, _, part, features| model.xsave_leaf(part, features))),
     leaf(0x15, |model, _, _, _| model.crystal_leaf()),
     leaf(0x16, |model, _, _, _| model.frequency_leaf()),
-    parted(0x1F, |model, _, part, _| model.topology(part)),
+    parted(0x1F, |model, _, part, _| model.topology_with_dies(part)),
     several(0x8000_0002, 0x8000_0004, |model, number, _, _| model.brand_leaf(number)),
     leaf(0x8000_0007, plain),
     leaf(0x8000_0021, plain),
@@ -190,12 +194,30 @@ impl CpuModel {
 
     fn topology(&self, subleaf: u32) -> Leaf {
         let place = self.placement;
-        let level = match subleaf {
-            0 => Leaf::new(place.thread_bits as u32, 1 << place.thread_bits, 1 << 8, 0),
-            1 => Leaf::new(place.package_bits as u32, place.package_cpus.max(1), 2 << 8, 0),
-            _ => Leaf::default(),
-        };
-        Leaf { ecx: level.ecx | subleaf & 0xFF, edx: place.apic_id, ..level }
+        let threads = (THREADS, place.thread_bits, 1 << place.thread_bits);
+        let cores = (CORES, place.package_bits, place.package_cpus.max(1));
+        self.level_leaf(&[threads, cores], subleaf)
+    }
+
+    /// Leaf 1FH names dies where a package has several.
+    fn topology_with_dies(&self, subleaf: u32) -> Leaf {
+        const DIES: u32 = 5;
+        let place = self.placement;
+        if u32::from(place.die_cpus) >= place.package_cpus {
+            return self.topology(subleaf);
+        }
+        let threads = (THREADS, place.thread_bits, 1 << place.thread_bits);
+        let cores = (CORES, place.die_bits, place.die_cpus.into());
+        let dies = (DIES, place.package_bits, place.package_cpus);
+        self.level_leaf(&[threads, cores, dies], subleaf)
+    }
+
+    /// One of several levels: its type, the bits below the next, and the processors in it.
+    pub(super) fn level_leaf(&self, levels: &[(u32, u8, u32)], subleaf: u32) -> Leaf {
+        let level = levels.get(subleaf as usize).map_or(Leaf::default(), |(kind, bits, cpus)| {
+            Leaf::new(u32::from(*bits), *cpus, kind << 8, 0)
+        });
+        Leaf { ecx: level.ecx | subleaf & 0xFF, edx: self.placement.apic_id, ..level }
     }
 
     /// EBX / EAX is the ratio of the time-stamp counter to the crystal.
@@ -354,11 +376,54 @@ mod tests {
         let rows = [("skylake-sp", 0x16, false), ("sapphire-rapids", 0x20, true)];
         for (name, last, has_1f) in rows {
             let mut model = CpuModel::named(name).unwrap();
-            model.placement.package_cpus = 4;
+            (model.placement.package_cpus, model.placement.die_cpus) = (4, 4);
             assert_eq!(model.cpuid(0, 0).eax, last, "{name}");
             let expected = if has_1f { model.cpuid(0xB, 1) } else { Leaf::default() };
             assert_eq!(model.cpuid(0x1F, 1), expected, "{name}");
         }
+    }
+
+    /// Two packages of two dies of two complexes of three cores of two threads; the last processor.
+    fn placed(name: &str) -> CpuModel {
+        let mut model = CpuModel::named(name).unwrap();
+        model.placement = crate::Placement {
+            apic_id: 0b11_1101,
+            thread_bits: 1,
+            complex_bits: 3,
+            die_bits: 4,
+            package_bits: 5,
+            core_cpus: 2,
+            complex_cpus: 6,
+            die_cpus: 12,
+            package_cpus: 24,
+        };
+        model
+    }
+
+    #[test]
+    fn levels_of_packages_with_several_dies_are_named_where_the_vendor_has_leaves_for_them() {
+        let id = 0b11_1101;
+        let intel = placed("sapphire-rapids");
+        assert_eq!(intel.cpuid(0xB, 0), Leaf::new(1, 2, 1 << 8, id));
+        assert_eq!(intel.cpuid(0xB, 1), Leaf::new(5, 24, 2 << 8 | 1, id));
+        assert_eq!(intel.cpuid(0x1F, 1), Leaf::new(4, 12, 2 << 8 | 1, id));
+        assert_eq!(intel.cpuid(0x1F, 2), Leaf::new(5, 24, 5 << 8 | 2, id));
+        assert_eq!(intel.cpuid(0x1F, 3), Leaf::new(0, 0, 3, id));
+        let amd = placed("zen4");
+        assert_eq!(amd.cpuid(0x8000_0000, 0).eax, 0x8000_0026);
+        let levels = [(1, 2), (3, 6), (4, 12), (5, 24)];
+        for (part, (bits, cpus)) in levels.into_iter().enumerate() {
+            let part = part as u32;
+            let expected = Leaf::new(bits, cpus, (part + 1) << 8 | part, id);
+            assert_eq!(amd.cpuid(0x8000_0026, part), expected, "{part}");
+        }
+        assert_eq!(amd.cpuid(0x8000_0026, 4), Leaf::new(0, 0, 4, id));
+        assert_eq!(amd.cpuid(0x8000_001E, 0), Leaf::new(id, 0x100 | id >> 1, 1, 0));
+        // Zen 3 has no such leaf, and a package of one complex needs none.
+        assert_eq!(placed("zen3").cpuid(0x8000_0026, 0), Leaf::default());
+        let one = CpuModel::named("zen4").unwrap();
+        assert_eq!(one.cpuid(0x8000_0000, 0).eax, 0x8000_0021);
+        assert_eq!(one.cpuid(0x8000_0026, 0), Leaf::default());
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub(super) enum Read {
     Value(u64),
     Kept(Place),
     Of(fn(&Cpu) -> u64),
+    /// The number counts from the row's first.
+    At(fn(&Cpu, usize) -> u64),
 }
 
 /// What WRMSR takes.
@@ -152,6 +154,22 @@ const ALL: &[Row] = {
             Read::Of(|cpu| cpu.control.msr.microcode | u64::from(cpu.model.microcode()) << 32),
             Write::Ignored,
         ),
+        only(
+            Feature::Aperfmperf,
+            row(
+                (msr::MPERF, msr::MPERF),
+                Read::Of(|cpu| cpu.clock.reference_count()),
+                Write::Done(write_reference_count),
+            ),
+        ),
+        only(
+            Feature::Aperfmperf,
+            row(
+                (msr::APERF, msr::APERF),
+                Read::Of(|cpu| cpu.clock.core_count()),
+                Write::Done(write_core_count),
+            ),
+        ),
         read_only(msr::MTRR_CAP, Read::Value(MTRR_CAPABILITIES)),
         only(
             Feature::ArchCapabilities,
@@ -265,6 +283,7 @@ pub(crate) fn read_msr(cpu: &mut Cpu, bus: &mut Bus<'_>, number: u32) -> Result<
         Read::Value(value) => value,
         Read::Kept(place) => *place(cpu, (number - row.first) as usize),
         Read::Of(value) => value(cpu),
+        Read::At(value) => value(cpu, (number - row.first) as usize),
     })
 }
 
@@ -325,6 +344,16 @@ fn write_tsc_adjust(cpu: &mut Cpu, _: &mut Bus<'_>, _: usize, value: u64) -> Res
     let change = value.wrapping_sub(cpu.control.msr.tsc_adjust);
     cpu.clock.adjust_tsc(change);
     cpu.control.msr.tsc_adjust = value;
+    Ok(())
+}
+
+fn write_reference_count(cpu: &mut Cpu, _: &mut Bus<'_>, _: usize, value: u64) -> Result<(), Stop> {
+    cpu.clock.set_reference_count(value);
+    Ok(())
+}
+
+fn write_core_count(cpu: &mut Cpu, _: &mut Bus<'_>, _: usize, value: u64) -> Result<(), Stop> {
+    cpu.clock.set_core_count(value);
     Ok(())
 }
 

@@ -1,6 +1,8 @@
 //! What software can learn of each model: all leaves of CPUID, and for all numbers of MSRs what
 //! they read and what a write leaves. A model whose dump is known must not change by accident.
 
+mod governor;
+
 use super::cpuid::cpuid;
 use super::msr::{read_msr, write_msr};
 use crate::{Bus, Cpu, CpuModel};

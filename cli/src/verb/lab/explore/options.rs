@@ -192,11 +192,11 @@ impl Subject {
 
     /// The host, if this can run in its guest.
     pub(super) fn host_for(&self, mix: &Mix) -> anyhow::Result<Host> {
-        if !mix.changes.is_none() && mix.vcpus >= self.host.cpus {
+        if !mix.changes.is_none() && mix.vcpus >= self.host.cpus() {
             return Err(Usage::of(anyhow::anyhow!(
                 "--with needs a processor that no vCPU has: --guest-cpus {} leaves none of {}",
                 mix.vcpus,
-                self.host.cpus
+                self.host.cpus()
             )));
         }
         self.host.host()

@@ -87,6 +87,11 @@ pub fn wanted_heat() -> Option<u16> {
 }
 
 impl Native {
+    /// How often blocks run before they are translated.
+    pub fn heat(&self) -> u16 {
+        self.heat
+    }
+
     /// Nothing is translated yet; blocks that have run `heat` times are going to be.
     pub fn new(heat: u16) -> Result<Self, Absence> {
         Ok(Self {

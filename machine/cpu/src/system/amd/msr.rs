@@ -1,5 +1,6 @@
 //! Registers of AMD's parts. [APM2 "Model-Specific Registers"]
 
+use super::governor;
 use crate::costs::Step;
 use crate::system::msr::{
     LAST_BANK_REGISTER, Legal, Read, Row, Write, bank_register, command, inert, kept, only, row,
@@ -22,9 +23,34 @@ const BARRIER: u64 = 1 << 0;
 const SELECTIVE_BARRIER: u64 = 1 << 7;
 const FIRST_FAMILY_WITH_SELECTIVE_BARRIER: u32 = 0x19;
 
+/// Without P-states the first four read zero and ignore writes, and there are no others.
+const P_STATES: [Row; 5] = [
+    row((msr::P_STATE_LIMIT, msr::P_STATE_LIMIT), Read::Of(governor::limit), Write::Ignored),
+    row(
+        (msr::P_STATE_CONTROL, msr::P_STATE_CONTROL),
+        Read::Of(|cpu| cpu.control.governor.control),
+        Write::Done(governor::write_state),
+    ),
+    row((msr::P_STATE_STATUS, msr::P_STATE_STATUS), Read::Of(governor::state), Write::Ignored),
+    row(
+        (msr::P_STATE_DEFINITIONS, msr::P_STATE_DEFINITIONS),
+        Read::Of(|cpu| governor::definition(cpu, 0)),
+        Write::Ignored,
+    ),
+    only(
+        Feature::HwPstate,
+        row(
+            (msr::P_STATE_DEFINITIONS + 1, msr::P_STATE_DEFINITIONS + 7),
+            Read::At(|cpu, index| governor::definition(cpu, index + 1)),
+            Write::Ignored,
+        ),
+    ),
+];
+
 /// In the order of numbers.
 pub const TABLE: &[Row] = {
     use Legal::{Any, Bits};
+    let [limit, control, status, first, others] = P_STATES;
     &[
         only(
             Feature::Ibpb,
@@ -54,7 +80,11 @@ pub const TABLE: &[Row] = {
         inert(msr::TOP_MEM2, msr::TOP_MEM2),
         inert(msr::NORTHBRIDGE, msr::NORTHBRIDGE),
         inert(msr::INTERRUPT_PENDING, msr::INTERRUPT_PENDING),
-        inert(msr::P_STATES, msr::P_STATES + 3),
+        limit,
+        control,
+        status,
+        first,
+        others,
         inert(msr::SEV_STATUS, msr::SEV_STATUS),
         row(
             (msr::PERFORMANCE_PAIRS, msr::PERFORMANCE_PAIRS + 11),
@@ -98,8 +128,9 @@ fn write_prediction_command(
     command(cpu, value, known, Step::PredictionBarrier)
 }
 
-fn write_hwcr(cpu: &mut Cpu, _: &mut Bus<'_>, _: usize, _: u64) -> Result<(), Stop> {
-    cpu.control.msr.hwcr = HWCR_TSC_FREQUENCY;
+fn write_hwcr(cpu: &mut Cpu, _: &mut Bus<'_>, _: usize, value: u64) -> Result<(), Stop> {
+    cpu.control.msr.hwcr = cpu.control.msr.hwcr & governor::BOOST_OFF | HWCR_TSC_FREQUENCY;
+    governor::write_boost(cpu, value);
     Ok(())
 }
 

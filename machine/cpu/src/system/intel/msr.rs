@@ -1,5 +1,6 @@
 //! Registers of Intel's parts. [SDM4 "Model-Specific Registers"]
 
+use super::governor;
 use super::speculation;
 use crate::state::msr::misc_enable;
 use crate::system::msr::{
@@ -7,16 +8,67 @@ use crate::system::msr::{
     write_bank,
 };
 use crate::{Bus, Cpu, Stop};
-use arch::cpuid::Feature::{FlushL1d, SpecCtrl, Uintr};
+use arch::cpuid::Feature::{self, FlushL1d, SpecCtrl, Uintr};
 use arch::msr::{self, CoreThreadCount, PlatformInfo};
 use arch::uintr::{DESCRIPTOR_RESERVED, UintrMisc, UintrTargets};
 
-/// The lowest ratio of the models: 1 GHz, as the bus clock is 100 MHz.
-const EFFICIENT_RATIO: u8 = 10;
+/// Status, control and turbo ratios, then HWP's, in two ranges of numbers.
+const RATIOS: [Row; 2] = [
+    only(
+        Feature::Est,
+        read_only(msr::PERF_STATUS, Read::Of(|cpu| governor::ratio(cpu.clock.core_hertz()) << 8)),
+    ),
+    only(
+        Feature::Est,
+        row(
+            (msr::PERF_CTL, msr::PERF_CTL),
+            Read::Of(|cpu| cpu.control.governor.control),
+            Write::Done(governor::write_control),
+        ),
+    ),
+];
+
+const TURBO: [Row; 2] = [
+    only(Feature::Est, inert(msr::MISC_POWER_MANAGEMENT, msr::MISC_POWER_MANAGEMENT)),
+    only(
+        Feature::Ida,
+        read_only(
+            msr::TURBO_RATIO_LIMIT,
+            Read::Of(|cpu| u64::from_le_bytes([governor::capabilities(cpu).highest(); 8])),
+        ),
+    ),
+];
+
+const HWP: [Row; 4] = [
+    only(
+        Feature::Hwp,
+        row(
+            (msr::PM_ENABLE, msr::PM_ENABLE),
+            Read::Of(|cpu| cpu.control.governor.has_hwp.into()),
+            Write::Done(governor::write_enable),
+        ),
+    ),
+    only(
+        Feature::Hwp,
+        read_only(msr::HWP_CAPABILITIES, Read::Of(|cpu| governor::capabilities(cpu).into_bits())),
+    ),
+    only(
+        Feature::Hwp,
+        row(
+            (msr::HWP_REQUEST, msr::HWP_REQUEST),
+            Read::Of(|cpu| governor::request(cpu).into_bits()),
+            Write::Done(governor::write_request),
+        ),
+    ),
+    only(Feature::Hwp, inert(msr::HWP_STATUS, msr::HWP_STATUS)),
+];
 
 /// In the order of numbers.
 pub const TABLE: &[Row] = {
     use Legal::{Canonical, CanonicalWithout, Changes, Without};
+    let [status, control] = RATIOS;
+    let [power, turbo] = TURBO;
+    let [enable, capabilities, request, hwp_status] = HWP;
     &[
         read_only(msr::PLATFORM_ID, Read::Value(0)),
         // No firmware handles any here.
@@ -48,17 +100,25 @@ pub const TABLE: &[Row] = {
                 Write::Done(speculation::write_flush_command),
             ),
         ),
+        status,
+        control,
         kept(
             msr::MISC_ENABLE,
             |cpu, _| &mut cpu.control.msr.misc_enable,
             Changes(misc_enable::WRITABLE),
         ),
+        power,
+        turbo,
         inert(msr::POWER_CONTROL, msr::POWER_CONTROL),
         row(
             (msr::MC0_CTL, LAST_BANK_REGISTER),
             Read::Kept(bank_register),
             Write::Done(write_control_or_bank),
         ),
+        enable,
+        capabilities,
+        request,
+        hwp_status,
         only(
             Uintr,
             row(
@@ -123,7 +183,7 @@ fn platform_info(cpu: &Cpu) -> u64 {
     const BUS_HERTZ: u64 = 100_000_000;
     let ratio = (cpu.model.clocks().base.hertz + BUS_HERTZ / 2) / BUS_HERTZ;
     let info = PlatformInfo::new().with_base_ratio(ratio as u8);
-    info.with_efficient_ratio(EFFICIENT_RATIO).into_bits()
+    info.with_efficient_ratio(governor::EFFICIENT_RATIO).into_bits()
 }
 
 /// What lies between all and none is undefined in a control register on Intel parts, whose
