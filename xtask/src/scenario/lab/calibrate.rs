@@ -20,7 +20,7 @@ fn notices_a_clock(lab: &Lab<'_>) -> Result<()> {
     ensure!(said.status == Some(1) && said.output.starts_with("MISFIT"), "{said:?}");
     // Where IPIs have two modes, no clock explains the times better by as much as it takes to be
     // named; one that is named has to be the right one: 2.4 GHz for 3.7.
-    if let Some((_, named)) = said.output.split_once("clocked at ") {
+    if let Some((_, named)) = said.output.split_once("core clock of ") {
         let ratio: f64 = named.split(' ').next().unwrap_or_default().parse()?;
         ensure!((ratio - 2.4 / 3.7).abs() < 0.04, "{ratio}: {said:?}");
     }
