@@ -11,6 +11,7 @@ pub mod closed_loop;
 mod collect;
 mod fit;
 mod measured;
+mod misfit;
 pub mod mitigations;
 mod narrowed;
 mod place;
@@ -21,8 +22,9 @@ mod square;
 mod table;
 
 pub use collect::{Collected, collect};
-pub use fit::{Data, Fitted, Misfit, fit};
+pub use fit::{Data, Fitted, fit};
 pub use measured::{Measured, MeasuredHost, Row};
+pub use misfit::{Misfit, OtherClock};
 pub use narrowed::narrowed;
 pub use place::{Bench, Moment, OPTIONS, Place};
 pub use predict::{Interval, Predicted, predict, steps};

@@ -2,8 +2,9 @@
 //! ranges run as hosts, which show the fit nothing but their guests' clocks. The fitted profile
 //! then predicts workloads that it was not fitted to; the hidden host's own run is the truth.
 
-use super::fit::{Data, Fitted, Misfit, fit};
+use super::fit::{Data, Fitted, fit};
 use super::measured::{Measured, MeasuredHost};
+use super::misfit::Misfit;
 use super::place::{Bench, Moment, Place};
 use super::predict::{Interval, interval};
 use super::response::Model;

@@ -48,7 +48,7 @@ impl Model {
             .collect()
     }
 
-    /// What figures are in effect: accesses are no cheaper than their instructions.
+    /// What figures are in effect: an access takes at least what its instruction does.
     fn in_effect(&self, costs: &[f64]) -> Vec<f64> {
         let mut costs = costs.to_vec();
         if let Some(floor) = self.floor() {

@@ -2,8 +2,8 @@
 //! tell apart.
 
 use super::closed_loop::Known;
-use super::fit::{Misfit, OtherClock};
 use super::measured::Measured;
+use super::misfit::{Misfit, OtherClock};
 use super::mitigations::ALL_OFF;
 use super::narrowed::{TOLD, width};
 use report::grid::{Grid, Value};
