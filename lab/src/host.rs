@@ -89,6 +89,12 @@ impl Host {
         self.costs()
     }
 
+    /// The same host, its kernel told more.
+    pub fn told(&self, words: &str) -> Self {
+        let append = format!("{} {words}", self.append).trim_start().to_owned();
+        Self { append, ..self.clone() }
+    }
+
     /// The functions that hosts have for the kernel's sake, not for the lab's.
     pub(crate) fn functions(&self) -> Vec<device::Request> {
         let pulse = self.has_pulse.then_some(device::pulse::Request.into());

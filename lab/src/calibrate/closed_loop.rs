@@ -2,15 +2,21 @@
 //! ranges run as hosts, which show the fit nothing but their guests' clocks. The fitted profile
 //! then predicts workloads that it was not fitted to; the hidden host's own run is the truth.
 
-use super::fit::{Data, Fitted, Misfit, fit};
+use super::fit::{Data, Fitted, fit};
 use super::measured::{Measured, MeasuredHost};
-use super::place::{Bench, Place};
+use super::misfit::Misfit;
+use super::place::{Bench, Moment, Place};
 use super::predict::{Interval, interval};
 use super::response::Model;
 use super::sample::{Draws, sample};
 use crate::protocol::Step;
 use crate::watch::Watch;
+use anyhow::Context;
 use board::cost::CostProfile;
+use std::collections::BTreeMap;
+
+/// Draws of the first fit for each that is tried out.
+const FIRST: usize = 4;
 
 /// How a host's times are fitted.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +29,8 @@ pub struct Options {
     pub rounds: u32,
     /// Draws after the fit.
     pub draws: usize,
+    /// Under how many of them the benchmarks run, and then what is predicted.
+    pub trials: usize,
 }
 
 /// What is known of a host after its times were fitted.
@@ -49,7 +57,7 @@ pub struct Case {
     pub seed: u64,
     /// Workload, step, setting and figure.
     pub name: String,
-    /// The median and nine tenths of the draws.
+    /// What is likely, and the interval at 90 %.
     pub predicted: Interval,
     /// The hidden host's.
     pub truth: f64,
@@ -75,7 +83,8 @@ impl Case {
 }
 
 /// Fits a host's times, and runs the benchmarks again at what was found, since prices can change
-/// the order of events.
+/// the order of events; then under draws of what is probable, which shows by how much the machine
+/// is away from the model's straight lines there, and what the moment changes in which it begins.
 pub fn know(
     place: &mut Place<'_>,
     base: &CostProfile,
@@ -86,51 +95,100 @@ pub fn know(
 ) -> anyhow::Result<Known> {
     let mut model = model.kept(|row| measured.row(row).is_some());
     anyhow::ensure!(!model.rows.is_empty(), "the host's times are none that the lab measures");
-    let data = Data::of(measured, &model, options.error)?;
+    let mut data = Data::of(measured, &model, options.error)?;
     let mut fitted = fit(&model, &data);
     let mut lab = None;
-    for _ in 0..options.rounds {
+    for round in 0..options.rounds {
         watch.stage("measuring under the fitted costs");
         let profile = model.profile(base, &fitted.costs)?;
-        let there = place.calibrate(1, &profile, watch)?;
+        let there = place.calibrate(1, &profile, Moment(round.into()), watch)?;
         let times: Vec<_> = there.rows.into_iter().map(|row| (row.name, row.value)).collect();
         model.recenter(&fitted.costs, &times)?;
         fitted = fit(&model, &data);
         lab = Some(there.host);
     }
+    let first = sample(&model, &data, &fitted, FIRST * options.trials);
+    let spreads = try_out(place, base, &mut model, &first.some(options.trials), watch)?;
+    data = data.with(&spreads);
+    fitted = fit(&model, &data);
     let draws = sample(&model, &data, &fitted, options.draws);
-    let misfit = Misfit::of(&model, &data, &fitted);
+    let misfit = Misfit::of(&model, &data);
     Ok(Known { model, data, fitted, draws, misfit, lab })
 }
 
-/// One hidden host: it is measured, fitted, and its workloads predicted.
-pub fn hidden(
+/// Runs the benchmarks under some costs: the model's times are moved to the machine's in the mean,
+/// and by what each still differs is what one more run would, too.
+fn try_out(
     place: &mut Place<'_>,
     base: &CostProfile,
-    (model, work): (&Model, &Model),
-    steps: &[Step],
+    model: &mut Model,
+    draws: &[&Vec<f64>],
+    watch: &mut Watch<'_>,
+) -> anyhow::Result<Vec<f64>> {
+    let mut away = vec![Vec::new(); model.rows.len()];
+    for (number, costs) in draws.iter().enumerate() {
+        watch.stage(&format!("measuring under draw {} of {}", number + 1, draws.len()));
+        let profile = model.profile(base, costs)?;
+        let there = place.calibrate(1, &profile, Moment(number as u64), watch)?;
+        for (row, expected) in model.times(costs).into_iter().enumerate() {
+            let own = there.row(&model.rows[row]);
+            let own = own.with_context(|| format!("{} was not measured again", model.rows[row]))?;
+            away[row].push(own.value - expected);
+        }
+    }
+    let count = draws.len() as f64;
+    let spreads = away.iter().zip(&mut model.base).map(|(away, base)| {
+        let mean = away.iter().sum::<f64>() / count.max(1.0);
+        *base += mean;
+        let square = away.iter().map(|one| (one - mean).powi(2)).sum::<f64>();
+        (square / (count - 1.0).max(1.0) * (1.0 + 1.0 / count.max(1.0))).sqrt()
+    });
+    Ok(spreads.collect())
+}
+
+/// What a closed loop is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Loop<'a> {
+    /// The profile from whose ranges hosts are drawn.
+    pub base: &'a CostProfile,
+    /// What times are made of.
+    pub model: &'a Model,
+    /// What is predicted.
+    pub steps: &'a [Step],
+    /// What the base profile has for it, without a fit.
+    pub unfitted: &'a [(String, f64)],
+}
+
+/// One hidden host: it is measured, fitted, and its workloads predicted. It begins at moments of
+/// its own, which the lab does not know.
+pub fn hidden(
+    place: &mut Place<'_>,
+    of: Loop<'_>,
     seed: u64,
     options: Options,
     watch: &mut Watch<'_>,
 ) -> anyhow::Result<(Known, Vec<Case>)> {
-    let host = base.drawn(seed);
+    let host = of.base.drawn(seed);
+    let moment = |number: u64| Moment(1000 + 2 * seed + number);
     watch.stage(&format!("hidden host {seed}: measuring"));
-    let measured = place.calibrate(options.repeats, &host, watch)?;
-    let known = know(place, base, model, &measured, options, watch)?;
-    let figures = 0..known.model.figures.len();
-    let mean: Vec<f64> = figures.map(|figure| known.draws.moments(figure).0).collect();
+    let measured = place.calibrate(options.repeats, &host, moment(0), watch)?;
+    let known = know(place, of.base, of.model, &measured, options, watch)?;
     watch.stage(&format!("hidden host {seed}: predicting"));
-    let mut work = work.clone();
-    let unfitted = work.base.clone();
-    let times = place.measure(Bench::Steps(steps), &known.model.profile(base, &mean)?, watch)?;
-    work.recenter(&mean, &times)?;
+    let mut runs = Vec::new();
+    for (number, costs) in known.draws.some(options.trials).into_iter().enumerate() {
+        let profile = known.model.profile(of.base, costs)?;
+        let bench = Bench::Steps(of.steps);
+        let run = place.measure(bench, &profile, Moment(number as u64), watch)?;
+        runs.push(run.into_iter().collect::<BTreeMap<String, f64>>());
+    }
     watch.stage(&format!("hidden host {seed}: what it does"));
-    let truth = place.measure(Bench::Steps(steps), &host, watch)?;
-    let drawn: Vec<Vec<f64>> = known.draws.0.iter().map(|draw| work.times(draw)).collect();
+    let truth = place.measure(Bench::Steps(of.steps), &host, moment(1), watch)?;
+    let off = known.draws.off.iter().sum::<f64>() / known.draws.off.len().max(1) as f64;
     let cases = truth.into_iter().filter_map(|(name, truth)| {
-        let row = work.rows.iter().position(|own| *own == name)?;
-        let predicted = interval(drawn.iter().map(|times| times[row]).collect());
-        Some(Case { seed, name, predicted, truth, unfitted: unfitted[row] })
+        let values: Vec<f64> = runs.iter().filter_map(|run| run.get(&name).copied()).collect();
+        let unfitted = of.unfitted.iter().find(|(own, _)| *own == name)?.1;
+        let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+        Some(Case { seed, name, predicted: interval(&values, off * mean), truth, unfitted })
     });
     Ok((known, cases.collect()))
 }

@@ -39,12 +39,12 @@ pub fn narrowed(
         let likely = draws.moments(figure).0.clamp(low, high);
         profile.fit_figure(section, name, rounded(Range { low, likely, high }), &place)?;
     }
-    let step = (draws.0.len() / CARRIED).max(1);
-    let carried = draws.0.iter().step_by(step).take(CARRIED);
+    let carried = draws.some(CARRIED).into_iter();
     profile.fit = Some(Fit {
         host: place,
         prior: base.name.clone(),
         misfit: is_misfit,
+        off: digits(draws.off.iter().sum::<f64>() / draws.off.len().max(1) as f64),
         figures: model.figures.iter().map(|(section, name)| format!("{section}.{name}")).collect(),
         draws: carried.map(|draw| draw.iter().map(|value| digits(*value)).collect()).collect(),
     });
@@ -63,7 +63,7 @@ fn digits(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibrate::fit::{Data, fit};
+    use crate::calibrate::fit::{fit, tests::data};
     use crate::calibrate::response::tests::model;
     use crate::calibrate::sample::sample;
     use board::cost::Basis;
@@ -72,7 +72,7 @@ mod tests {
     fn figures_that_times_tell_of_are_fitted_and_the_others_stay_what_they_were() {
         let base = CostProfile::named("zen4").expect("a profile");
         let model = model();
-        let data = Data { values: model.times(&[180.0, 130.0, 50.0]), sigmas: vec![0.5; 3] };
+        let data = data(&model.times(&[180.0, 130.0, 50.0]));
         let draws = sample(&model, &data, &fit(&model, &data), 200);
         let host = crate::calibrate::measured::MeasuredHost {
             name: "lathe".into(),

@@ -17,6 +17,24 @@ const LIMIT: Picoseconds = Picoseconds::from_milliseconds(600_000);
 /// Where the emulated host writes what it measured.
 const FILE: &str = "/measured.json";
 
+/// A period of the host's scheduling timer, over which moments are spread.
+const PERIOD: Picoseconds = Picoseconds::from_milliseconds(4);
+
+/// A moment by its number: where in their periods the host's timers stand when something begins.
+/// Those of the first numbers, whatever there are, are spread evenly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment(pub u64);
+
+impl Moment {
+    /// How long the host idles first.
+    fn after(self) -> Picoseconds {
+        /// The golden section of 64 bits.
+        const SECTION: u64 = 0x9E37_79B9_7F4A_7C15;
+        let share = u128::from(self.0.wrapping_mul(SECTION));
+        Picoseconds((share * u128::from(PERIOD.0) >> 64) as u64)
+    }
+}
+
 /// An emulated host at a moment to which it goes back for each profile.
 pub struct Place<'a> {
     session: &'a mut Session,
@@ -55,15 +73,16 @@ impl<'a> Place<'a> {
         &mut self,
         what: Bench<'_>,
         profile: &CostProfile,
+        moment: Moment,
         watch: &mut Watch<'_>,
     ) -> anyhow::Result<Vec<(String, f64)>> {
         match what {
             Bench::Calibrate(repeats) => {
-                let measured = self.calibrate(repeats, profile, watch)?;
+                let measured = self.calibrate(repeats, profile, moment, watch)?;
                 Ok(measured.rows.into_iter().map(|row| (row.name, row.value)).collect())
             }
             Bench::Steps(steps) => {
-                let times = self.work(steps, profile, watch)?.into_iter();
+                let times = self.work(steps, profile, moment, watch)?.into_iter();
                 Ok(times.map(|one| (format!("{}, {}", one.name, one.setting), one.value)).collect())
             }
         }
@@ -75,9 +94,10 @@ impl<'a> Place<'a> {
         &mut self,
         repeats: u32,
         profile: &CostProfile,
+        moment: Moment,
         watch: &mut Watch<'_>,
     ) -> anyhow::Result<Measured> {
-        self.begin(profile);
+        self.begin(profile, moment, watch)?;
         let words = ["/proc/self/exe", "bench", "calibrate", "-o", FILE, "--repeats"];
         let mut words: Vec<String> = words.map(str::to_owned).into();
         words.push(repeats.to_string());
@@ -92,9 +112,10 @@ impl<'a> Place<'a> {
         &mut self,
         steps: &[Step],
         profile: &CostProfile,
+        moment: Moment,
         watch: &mut Watch<'_>,
     ) -> anyhow::Result<Vec<Time>> {
-        self.begin(profile);
+        self.begin(profile, moment, watch)?;
         let mut found = Vec::new();
         for step in steps {
             let observed = self.session.perform(step, watch)?;
@@ -114,8 +135,31 @@ impl<'a> Place<'a> {
         Ok(found)
     }
 
-    fn begin(&mut self, profile: &CostProfile) {
+    fn begin(
+        &mut self,
+        profile: &CostProfile,
+        moment: Moment,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<()> {
         self.session.return_to(&self.mark);
         self.session.set_costs(profile.clone());
+        self.session.idle(moment.after(), watch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_spread_over_the_period_and_the_first_is_at_once() {
+        assert_eq!(Moment(0).after(), Picoseconds::ZERO);
+        let mut all: Vec<u64> = (0..10).map(|number| Moment(number).after().0).collect();
+        all.sort_unstable();
+        all.push(PERIOD.0);
+        for both in all.windows(2) {
+            let share = (both[1] - both[0]) as f64 / PERIOD.0 as f64;
+            assert!((0.04..0.2).contains(&share), "{all:?}");
+        }
     }
 }

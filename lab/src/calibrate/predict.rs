@@ -1,8 +1,9 @@
-//! What a fitted profile says of workloads: they run under draws of all its figures, so that every
-//! time has an interval, and so has its change, in which what both settings share cancels.
+//! What a fitted profile says of workloads: they run under draws of all its figures, each from
+//! another moment, so that every time has an interval, and so has its change, in which what both
+//! settings share cancels. Nothing is taken to be linear in it: who waits for whom may depend on
+//! costs by leaps.
 
-use super::place::{Place, Time};
-use super::sample::quantile;
+use super::place::{Moment, Place, Time};
 use crate::host::Host;
 use crate::plan::{Experiment, Setting};
 use crate::protocol::{Guest, Step};
@@ -14,7 +15,7 @@ use board::cost::CostProfile;
 /// Of one life: from some seeds, whose mean is told.
 const SEEDS: &str = " samples=40 warmup=10 seeds=2";
 
-/// The median of the draws and the interval that holds nine tenths of them.
+/// The likely value and the interval in which one more run lies nine times of ten.
 pub type Interval = [f64; 3];
 
 /// A figure of a workload.
@@ -32,10 +33,27 @@ pub struct Predicted {
     pub change: Option<Interval>,
 }
 
-/// The 5th, 50th and 95th of a hundred draws, the middle one in front.
-pub(super) fn interval(mut values: Vec<f64>) -> Interval {
-    values.sort_unstable_by(f64::total_cmp);
-    [0.5, 0.05, 0.95].map(|share| quantile(&values, share))
+/// The interval for one more value like those of some draws, with a deviation of its own on top:
+/// the few draws tell their deviation as well as they do (Student's t).
+pub(super) fn interval(values: &[f64], more: f64) -> Interval {
+    let count = values.len().max(2) as f64;
+    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let square = values.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    let own = student(count - 1.0) * (square * (1.0 + 1.0 / count)).sqrt();
+    let wide = own.hypot(NORMAL * more);
+    [mean, mean - wide, mean + wide]
+}
+
+/// What a normally distributed value exceeds once in twenty.
+const NORMAL: f64 = 1.644_854;
+
+/// The same of Student's t with so many degrees of freedom, by Fisher's expansion.
+fn student(freedom: f64) -> f64 {
+    let z = NORMAL;
+    let first = (z.powi(3) + z) / 4.0;
+    let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
+    let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
+    z + first / freedom + second / freedom.powi(2) + third / freedom.powi(3)
 }
 
 /// What virtual machines measure times in, of a workload that a host of this kind runs in each arm:
@@ -83,8 +101,11 @@ pub fn predict(
     let mut runs = Vec::new();
     for seed in 0..draws {
         watch.stage(&format!("draw {} of {draws}", seed + 1));
-        runs.push(place.work(steps, &profile.drawn(u64::from(seed)), watch)?);
+        let (drawn, moment) = (profile.drawn(u64::from(seed)), Moment(u64::from(seed)));
+        runs.push(place.work(steps, &drawn, moment, watch)?);
     }
+    // By how much paths are off beside, which draws do not show.
+    let error = profile.fit.as_ref().map_or(0.0, |fit| fit.off);
     let Some(first) = runs.first() else { return Ok(Vec::new()) };
     let mut names: Vec<_> = first.iter().map(|one| (one.name.clone(), one.unit)).collect();
     names.sort_unstable();
@@ -97,8 +118,34 @@ pub fn predict(
         let (off, on) = (of(Setting::Off), of(Setting::On));
         let both = off.iter().zip(&on).map(|(off, on)| (on / off - 1.0) * 100.0);
         let change: Vec<f64> = both.collect();
-        let some = |values: Vec<f64>| (!values.is_empty()).then(|| interval(values));
-        Predicted { name, unit, off: some(off), on: some(on), change: some(change) }
+        let some = |values: &[f64], more: &dyn Fn(f64) -> f64| {
+            let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+            (!values.is_empty()).then(|| interval(values, more(mean)))
+        };
+        let of_time = |mean: f64| error * mean;
+        // Of the ratio of two times, each off by itself.
+        let of_change = |mean: f64| error * std::f64::consts::SQRT_2 * (100.0 + mean);
+        let (off, on) = (some(&off, &of_time), some(&on, &of_time));
+        Predicted { name, unit, off, on, change: some(&change, &of_change) }
     });
     Ok(predicted.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fewer_draws_the_wider_is_what_they_promise() {
+        // Tables of Student's distribution.
+        for (freedom, expected) in [(4.0, 2.132), (9.0, 1.833), (19.0, 1.729), (59.0, 1.671)] {
+            assert!((student(freedom) - expected).abs() < 0.01, "{freedom}: {}", student(freedom));
+        }
+        let [middle, low, high] = interval(&[9.0, 10.0, 11.0, 10.0, 10.0], 0.0);
+        assert_eq!(middle, 10.0);
+        // 2.132 times 0.7071 times the root of 1.2.
+        assert!((high - low - 2.0 * 1.651).abs() < 0.02, "{low} {high}");
+        let [_, low, high] = interval(&[10.0; 5], 1.0);
+        assert!((high - low - 2.0 * 1.645).abs() < 0.01, "{low} {high}");
+    }
 }

@@ -2,8 +2,9 @@
 //! tell apart.
 
 use super::closed_loop::Known;
-use super::fit::{Misfit, OtherClock};
 use super::measured::Measured;
+use super::misfit::{Misfit, OtherClock};
+use super::mitigations::ALL_OFF;
 use super::narrowed::{TOLD, width};
 use report::grid::{Grid, Value};
 use std::fmt::Write;
@@ -27,28 +28,20 @@ pub fn to_text(measured: &Measured, known: &Known, columns: usize) -> String {
 fn verdict(measured: &Measured, known: &Known) -> String {
     let Known { model, draws, misfit, .. } = known;
     let told = (0..model.figures.len()).filter(|one| width(model, draws, *one) <= TOLD).count();
-    let Misfit { chi2, freedom, probability, off, clock } = misfit;
+    let Misfit { chi2, freedom, probability, off, .. } = misfit;
     let said = match misfit.is_said() {
         true => "MISFIT: no costs within the ranges explain these times",
         false => "Costs within the ranges explain these times",
     };
     let mut text = format!(
         "{said} (chi-squared {chi2:.0}, {freedom} degrees of freedom, probability {}; they are \
-         off by {:.1} % in the mean)\n",
+         off by {:.1} % in the mean, where {:.1} % is allowed for each)\n",
         Short(*probability),
-        off * 100.0
+        off * 100.0,
+        known.data.error * 100.0
     );
     if misfit.is_said() {
-        text += &match clock {
-            Some(OtherClock { ratio, off }) => format!(
-                "Cores that are clocked at {ratio:.2} times the model's clock explain them better \
-                 (off by {:.1} %): see --clock\n",
-                off * 100.0
-            ),
-            None => "Another clock of the cores does not either: mitigations, the kernel or the \
-                     part may be others than the lab's host has\n"
-                .to_owned(),
-        };
+        text += &explanation(misfit);
     }
     // Writing to a string does not fail.
     let _ = writeln!(
@@ -59,6 +52,27 @@ fn verdict(measured: &Measured, known: &Known) -> String {
         model.figures.len()
     );
     text
+}
+
+/// What explains a misfit's times better, if anything does.
+fn explanation(misfit: &Misfit) -> String {
+    let clock = misfit.clock.map(|OtherClock { ratio, off }| {
+        let what = format!("A core clock of {ratio:.2} times the model's");
+        (off, what, "see --clock".to_owned())
+    });
+    let mitigations = misfit.without_mitigations.map(|off| {
+        let what = "A kernel without mitigations, of which the host says nothing,".to_owned();
+        (off, what, format!("see --append {ALL_OFF}"))
+    });
+    let best = clock.into_iter().chain(mitigations).min_by(|a, b| a.0.total_cmp(&b.0));
+    match best {
+        Some((off, what, see)) => {
+            format!("{what} explains them better (off by {:.1} %): {see}\n", off * 100.0)
+        }
+        None => "Another clock of the cores does not either: mitigations, the kernel or the part \
+                 may be others than the lab's host has\n"
+            .to_owned(),
+    }
 }
 
 struct Short(f64);
@@ -120,7 +134,9 @@ fn residuals(measured: &Measured, known: &Known) -> Grid {
     let columns = ["time", "measured_ns", "spread_ns", "samples", "fitted_ns", "deviations"];
     let mut grid = Grid::new("Times that the fit is furthest from", &columns);
     let mut order: Vec<usize> = (0..known.model.rows.len()).collect();
-    let residuals = &known.fitted.residuals;
+    let sigmas = known.data.sigmas(known.fitted.off);
+    let away = &known.fitted.away;
+    let residuals: Vec<f64> = away.iter().zip(&sigmas).map(|(away, sigma)| away / sigma).collect();
     order.sort_by(|a, b| residuals[*b].abs().total_cmp(&residuals[*a].abs()));
     for row in order.into_iter().take(SHOWN) {
         let name = &known.model.rows[row];
@@ -131,7 +147,7 @@ fn residuals(measured: &Measured, known: &Known) -> Grid {
             Value::Number(known.data.values[row], 1),
             own.and_then(|own| own.deviation).map_or(Value::Missing, |one| Value::Number(one, 1)),
             own.map_or(Value::Missing, |own| Value::Count(own.samples * own.repeats)),
-            Value::Number(known.data.values[row] - residual * known.data.sigmas[row], 1),
+            Value::Number(known.data.values[row] - away[row], 1),
             Value::Number(residual, 1),
         ]);
     }

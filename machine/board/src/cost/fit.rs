@@ -16,6 +16,10 @@ pub struct Fit {
     /// Whether no costs within those ranges explain the host's times.
     #[serde(default)]
     pub misfit: bool,
+    /// The share by which times are off although costs are right, as those that were fitted are:
+    /// no emulated kernel is the host's to the last instruction.
+    #[serde(default)]
+    pub off: f64,
     /// Section and figure, with a dot between, of each column of the draws.
     pub figures: Vec<String>,
     /// Draws from what is known after the fit, each a value for every figure.
@@ -72,6 +76,10 @@ impl CostProfile {
     /// Whether what its fit says is about its figures.
     pub(super) fn check_fit(&self) -> Result<(), CostError> {
         let Some(fit) = &self.fit else { return Ok(()) };
+        if !(0.0..=1.0).contains(&fit.off) {
+            let (profile, figure) = (self.name.clone(), "fit.off".to_owned());
+            return Err(CostError::Value { profile, figure, value: fit.off });
+        }
         let is_known = |name: &String| {
             self.figures()
                 .any(|((section, figure), _)| name.split_once('.') == Some((section, figure)))
@@ -107,6 +115,7 @@ mod tests {
             host: "a host".into(),
             prior: "zen4".into(),
             misfit: false,
+            off: 0.004,
             figures: vec!["event.iret".into(), "event.delivery".into()],
             draws: vec![vec![41.0, 100.0], vec![59.0, 90.0]],
         });

@@ -1,0 +1,140 @@
+//! `avicenna lab calibrate --closed-loop`: the method's proof, host by host and in sum.
+
+use super::{Arguments, design};
+use crate::status::Status;
+use crate::terminal;
+use lab::calibrate::closed_loop::{Case, Loop, hidden};
+use lab::calibrate::{Bench, Moment, Place, steps};
+use lab::drive::session::Session;
+use lab::host::Host;
+use lab::plan::Experiment;
+use lab::protocol::Step;
+use lab::watch::Watch;
+use lab::workload::Chosen;
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+/// Percent beyond which a figure that the closed loop predicts is named.
+const FAR_MEDIAN: f64 = 5.0;
+/// The same of the 90th percentile.
+const FAR_NINETIETH: f64 = 12.0;
+
+/// Fits and predicts one hidden host after the other, and says what came true.
+pub(super) fn run(
+    arguments: &Arguments,
+    (host, workloads): (&Host, &[Chosen]),
+    experiment: &Experiment,
+    session: &mut Session,
+    mut watch: Watch<'_>,
+) -> anyhow::Result<ExitCode> {
+    let base = host.cost_profile()?;
+    let place = &mut Place::new(session);
+    let model = &design(place, &base, host, &mut watch)?;
+    let limit = arguments.host.limit;
+    let all = workloads.iter().flat_map(|one| steps(&**one, experiment, host, limit));
+    let all: Vec<Step> = all.collect();
+    watch.stage("measuring what is predicted, without a fit");
+    let unfitted = place.measure(Bench::Steps(&all), &base, Moment(0), &mut watch)?;
+    let of = Loop { base: &base, model, steps: &all, unfitted: &unfitted };
+    let mut cases = Vec::new();
+    let first = arguments.first_seed;
+    for seed in first..first.saturating_add(arguments.closed_loop.unwrap_or(1)) {
+        let options = arguments.options();
+        let (known, own) = hidden(place, of, seed, options, &mut watch)?;
+        let misfit = if known.misfit.is_said() { ", MISFIT" } else { "" };
+        terminal::print(&format!(
+            "hidden host {seed}: {} of {} times within the interval, off by {:.2} %, chi-squared \
+             {:.0} of {}{misfit}\n",
+            own.iter().filter(|one| one.is_covered()).count(),
+            own.len(),
+            known.fitted.off * 100.0,
+            known.misfit.chi2,
+            known.misfit.freedom,
+        ));
+        for case in &own {
+            let [middle, low, high] = case.predicted;
+            terminal::print(&format!(
+                "  {}: predicted {middle:.0} ({low:.0} to {high:.0}), was {:.0}; unfitted {:.0}\n",
+                case.name, case.truth, case.unfitted
+            ));
+        }
+        cases.extend(own);
+    }
+    terminal::print(&summary(&cases));
+    Ok(Status::Clean.into())
+}
+
+/// What all of them come to, and what the sum would hide: the figures that are far off.
+fn summary(cases: &[Case]) -> String {
+    let covered = cases.iter().filter(|one| one.is_covered()).count();
+    let (fitted, unfitted) = (sorted(cases, Case::error), sorted(cases, Case::unfitted_error));
+    let mut text = format!(
+        "{} predictions: median error {:.1} %, 90th percentile {:.1} % (without a fit {:.1} %, {:.1} %); \
+         {:.0} % within their interval at 90 %\n",
+        cases.len(),
+        at(&fitted, 0.5),
+        at(&fitted, 0.9),
+        at(&unfitted, 0.5),
+        at(&unfitted, 0.9),
+        covered as f64 / cases.len().max(1) as f64 * 100.0
+    );
+    let mut figures: BTreeMap<&str, Vec<Case>> = BTreeMap::new();
+    for case in cases {
+        figures.entry(&case.name).or_default().push(case.clone());
+    }
+    let all = figures.len();
+    let mut far: Vec<(f64, f64, f64, &str)> = figures
+        .into_iter()
+        .map(|(name, own)| {
+            let (fitted, unfitted) =
+                (sorted(&own, Case::error), sorted(&own, Case::unfitted_error));
+            (at(&fitted, 0.9), at(&fitted, 0.5), at(&unfitted, 0.5), name)
+        })
+        .filter(|(ninetieth, median, ..)| *ninetieth > FAR_NINETIETH || *median > FAR_MEDIAN)
+        .collect();
+    far.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+    text += &format!(
+        "{} of {all} figures are off by more than {FAR_MEDIAN} % in the median or {FAR_NINETIETH} % in the \
+         90th percentile\n",
+        far.len()
+    );
+    for (ninetieth, median, unfitted, name) in far {
+        text += &format!(
+            "  {name}: median {median:.1} %, 90th percentile {ninetieth:.1} %, without a fit {unfitted:.1} %\n"
+        );
+    }
+    text
+}
+
+fn sorted(cases: &[Case], error: fn(&Case) -> f64) -> Vec<f64> {
+    let mut errors: Vec<f64> = cases.iter().map(error).collect();
+    errors.sort_unstable_by(f64::total_cmp);
+    errors
+}
+
+fn at(errors: &[f64], share: f64) -> f64 {
+    errors.get((errors.len() as f64 * share) as usize).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_that_is_far_off_is_named_though_the_sum_is_good() {
+        let case = |name: &str, predicted: f64, seed| Case {
+            seed,
+            name: name.into(),
+            predicted: [predicted, 90.0, 110.0],
+            truth: 100.0,
+            unfitted: 150.0,
+        };
+        let mut cases: Vec<Case> = (0..19).map(|seed| case("good", 101.0, seed)).collect();
+        cases.push(case("far", 130.0, 0));
+        let text = summary(&cases);
+        assert!(text.starts_with("20 predictions: median error 1.0 %"), "{text}");
+        assert!(text.contains("1 of 2 figures"), "{text}");
+        let far = "  far: median 30.0 %, 90th percentile 30.0 %, without a fit 50.0 %";
+        assert!(text.lines().any(|line| line == far), "{text}");
+    }
+}
