@@ -1,8 +1,8 @@
 //! A mix of interrupts that goes on without an end, for an observer outside: every
 //! processor sends, spins and halts as numbers of its own say, in all ways of one mode of the APIC.
 //! Now and then the first falls silent for a while: who was not woken then sleeps on. It measures
-//! nothing and keeps one promise: none halts with interrupts disabled or its priority raised, nor in
-//! a handler. It ends if an interrupt is lost ([`ledger`]).
+//! nothing and keeps one promise: none halts with interrupts disabled or its priority raised, nor
+//! in a handler. It ends if an interrupt is lost ([`ledger`]).
 
 mod ledger;
 

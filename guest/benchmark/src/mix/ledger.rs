@@ -2,9 +2,9 @@
 //! is found by the processor that should have taken it.
 //!
 //! A sender takes a ticket before it sends and hands it in when the command is done. A handler, at
-//! its beginning, has served every ticket that was taken by then. So a ticket that was handed in and
-//! is not served belongs to an interrupt that is still under way, or lost; two that merge, as those
-//! of one vector may, are served together.
+//! its beginning, has served all tickets that were taken by then. So a ticket that was handed in
+//! and is not served belongs to an interrupt that is still under way, or lost; two that merge, as
+//! those of one vector may, are served together.
 
 use core::array;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -107,7 +107,7 @@ pub fn audit(own: &Processor) {
         while !kind.has_served(own, sent) {
             rounds += 1;
             if rounds > PATIENCE {
-                // Who looks on knows at once; whoever runs the guest, when it is over.
+                // Who looks on knows at once; who runs the guest, when it is over.
                 instruction::out8(NOTICES | u16::from(kind.vector()), 0);
                 power::off(Status::Lost);
             }

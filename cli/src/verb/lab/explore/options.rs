@@ -25,8 +25,8 @@ pub(super) struct Subject {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=64))]
     pub(super) guest_cpus: Option<u16>,
     /// What the host changes while interrupts flow: what AVIC and APICv are inhibited for, off and
-    /// on (one of them; flips is one that the seed chooses), vCPUs that move between processors, and
-    /// messages that come from outside
+    /// on (one of them; flips is one that the seed chooses), vCPUs that move between processors,
+    /// and messages that come from outside
     #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',', num_args = 1)]
     pub(super) with: Vec<With>,
     /// Where all numbers of the search come from
