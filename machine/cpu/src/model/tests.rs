@@ -86,14 +86,14 @@ fn a_file_that_says_nonsense_is_refused_with_the_key_and_what_is_allowed() {
 
 #[test]
 fn raw_leaves_are_answered_as_they_are_where_nothing_else_makes_them() {
-    let raw = "\n[[leaves.raw]]\nleaf = 0x8000_0026\nsubleaf = 1\neax = 0x11\nedx = 0xFFFF_FFFF\n\
+    let raw = "\n[[leaves.raw]]\nleaf = 0x8000_0027\nsubleaf = 1\neax = 0x11\nedx = 0xFFFF_FFFF\n\
                [[leaves.raw]]\nleaf = 0xC\nebx = 7\n";
     let model = CpuModel::parse(&format!("{ZEN4}{raw}")).unwrap();
     let [eax, ebx, ecx, edx] = [0x11, 0, 0, 0xFFFF_FFFF];
-    assert_eq!(model.cpuid(0x8000_0026, 1), crate::system::cpuid::Leaf { eax, ebx, ecx, edx });
-    assert_eq!(model.cpuid(0x8000_0026, 0), Default::default());
+    assert_eq!(model.cpuid(0x8000_0027, 1), crate::system::cpuid::Leaf { eax, ebx, ecx, edx });
+    assert_eq!(model.cpuid(0x8000_0027, 0), Default::default());
     assert_eq!(model.cpuid(0xC, 0xFF).ebx, 7);
-    assert_eq!(model.cpuid(0x8000_0000, 0).eax, 0x8000_0026, "software asks for it");
+    assert_eq!(model.cpuid(0x8000_0000, 0).eax, 0x8000_0027, "software asks for it");
     let plain = CpuModel::named("zen4").unwrap();
     assert_eq!(plain.cpuid(0x8000_0000, 0).eax, 0x8000_0021);
     for (leaf, message) in [
