@@ -29,6 +29,7 @@ mod tally;
 pub mod window;
 
 pub use finding::Finding;
+pub use forms::{Forms, Told};
 pub use minimise::minimise;
 pub use report::{Found, Report, Row};
 pub use search::{Search, search};

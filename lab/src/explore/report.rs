@@ -1,5 +1,7 @@
 //! What came of a search, as data: docs/schema/lab-explore-1.json.
 
+mod forms;
+
 use super::choice::Strategy;
 use super::finding::{Finding, cause, hash};
 use super::moment::{Moment, Window};
@@ -219,11 +221,6 @@ impl Report {
         self.findings.retain(|known| known.cause != found.cause);
         self.findings.push(found);
         self.findings.sort_by(|one, other| one.cause.cmp(&other.cause));
-    }
-
-    /// For programs.
-    pub fn to_json(&self) -> serde_json::Result<String> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 }
 

@@ -208,7 +208,9 @@ impl Swarm {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explore::forms::Forms;
     use std::collections::BTreeSet;
+    use std::path::Path;
 
     #[test]
     fn who_changes_things_has_a_processor_and_every_feature_is_drawn() {
@@ -232,6 +234,35 @@ mod tests {
         assert_eq!(draw(1, 7, 4), all[7], "it follows from its number");
         assert_eq!(draw(1, 1, 1).vcpus.min(2), 2, "on a small host as well");
         assert!(draw(1, 0, 4).changes.is_none(), "the usual");
+    }
+
+    #[test]
+    fn a_guest_that_ended_in_one_configuration_is_told_first_and_in_every_form() {
+        let text = "an interrupt never came\n  kernel: hello".into();
+        let end = Some(End { text, is_fault: true });
+        let batch = |end| Batch {
+            batch: 0,
+            configuration: draw(1, 0, 4),
+            windows: 13,
+            pairs: 9,
+            changes: Seen::default(),
+            alarms: BTreeMap::new(),
+            cpu_seconds: 0.5,
+            end,
+            findings: Vec::new(),
+        };
+        let swarm = |batches| Swarm { release: "6.12".into(), batches, ..Swarm::new(1) };
+        let clean = swarm(vec![batch(None), batch(None)]);
+        assert!(clean.to_text(100).starts_with("6.12: 0 findings in 26 windows of 2 conf"));
+        assert!(clean.to_junit(Path::new("found")).contains("failures=\"0\""));
+        let ended = swarm(vec![batch(None), batch(end)]);
+        let first = "6.12: THE GUEST ENDED in 1 of 2 (an interrupt never came): 0 findings";
+        for text in [ended.to_text(100), ended.to_markdown()] {
+            assert!(text.starts_with(first), "{text}");
+        }
+        assert!(ended.to_junit(Path::new("found")).contains("failures=\"1\""));
+        let log = ended.to_sarif(Path::new("found"));
+        assert_eq!(log["runs"][0]["results"][0]["ruleId"], "ended");
     }
 
     #[test]

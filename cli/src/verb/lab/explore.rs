@@ -12,7 +12,7 @@ use crate::status::{Status, Usage};
 use crate::terminal;
 use anyhow::Context;
 use change::{Like, Output};
-use lab::explore::{Finding, Report, Search, Stage, minimise, search};
+use lab::explore::{Finding, Forms, Report, Search, Stage, minimise, search};
 use lab::watch::{Told, Watch};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -88,7 +88,7 @@ fn explore(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(status(&report))
 }
 
-fn print(report: &Report, options: &Options) -> anyhow::Result<()> {
+fn print(report: &impl Forms, options: &Options) -> anyhow::Result<()> {
     let text = match options.format {
         Format::Text => {
             terminal::print(&report.to_text(terminal::columns()));

@@ -24,6 +24,13 @@ pub struct End {
     pub is_fault: bool,
 }
 
+impl End {
+    /// The first line of the words; what the kernel said may follow.
+    pub fn first_line(&self) -> &str {
+        self.text.lines().next().unwrap_or_default()
+    }
+}
+
 /// Who listens.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ear {

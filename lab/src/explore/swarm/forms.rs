@@ -1,89 +1,34 @@
 //! What came of a swarm in the forms that people and CI systems read.
 
-use super::super::forms::{Told, marked_down};
 use super::{Batch, Swarm};
+use crate::explore::forms::{Forms, Told, findings};
 use crate::explore::stage::Mix;
 use crate::workload::mix::Flip;
 use bench::Timer;
-use report::grid::{Grid, Value, folded};
-use serde_json::Value as Json;
-use std::path::Path;
+use report::grid::{Grid, Value};
 use std::time::Duration;
 
 /// Rows of a table that people read; with more batches only those have one that show something.
 const MOST_ROWS: usize = 30;
 
-impl Swarm {
-    /// For programs.
-    pub fn to_json(&self) -> serde_json::Result<String> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
-    }
-
-    /// For a terminal.
-    pub fn to_text(&self, columns: usize) -> String {
-        let grid = self.grid().without_empty_columns();
-        let strategies = self.strategies().to_text_within(columns);
-        let mut text =
-            format!("{}\n\n{strategies}\n{}\n", self.head(), grid.to_text_within(columns));
-        text += &folded(&self.remarks(), columns, 0);
-        for (found, number) in self.findings().zip(1..) {
-            let story = found.story.join("\n   ");
-            text += &format!("\n{number}. {story} ({}.json)\n", found.cause);
-            found.lanes.iter().for_each(|row| text += &format!("   {row}\n"));
-        }
-        text
-    }
-
-    /// For a mailing list or a ticket.
-    pub fn to_markdown(&self) -> String {
-        let grid = self.grid().without_empty_columns();
-        let (strategies, grid) = (self.strategies().to_markdown(), grid.to_markdown());
-        let mut text = format!("{}\n\n{strategies}\n{grid}\n{}", self.head(), self.remarks());
-        self.findings().for_each(|found| text += &marked_down(found));
-        text
-    }
-
-    /// For CI systems: a test of each rule, which fails with what breaks it. Findings are in
-    /// `folder`.
-    pub fn to_junit(&self, folder: &Path) -> String {
-        self.told().junit(folder)
-    }
-
-    /// For code scanning. Findings are in `folder`.
-    pub fn to_sarif(&self, folder: &Path) -> Json {
-        self.told().sarif(folder)
-    }
-
-    fn told(&self) -> Told<'_> {
-        let end = self.batches.iter().find_map(|batch| batch.end.as_ref());
-        Told {
-            release: &self.release,
-            spent: Duration::from_secs_f64(self.cpu_seconds()),
-            end: end.map(|end| end.text.as_str()),
-            findings: self.findings().collect(),
-        }
-    }
-
-    fn cpu_seconds(&self) -> f64 {
-        self.batches.iter().map(|batch| batch.cpu_seconds).sum()
-    }
-
+impl Forms for Swarm {
     fn head(&self) -> String {
-        let findings = match self.findings().count() {
-            1 => "1 finding".to_owned(),
-            count => format!("{count} findings"),
-        };
+        let findings = findings(self.findings().count());
         let (windows, count) = (self.windows(), self.batches.len());
-        let mut text = format!(
-            "{}: {findings} in {windows} windows of {count} configurations; {:.0} CPU s in all",
-            self.release,
-            self.cpu_seconds()
-        );
-        let ended = self.batches.iter().filter(|batch| batch.end.is_some()).count();
-        if ended > 0 {
-            text += &format!("; THE GUEST ENDED in {ended} of them");
+        let ends: Vec<_> = self.batches.iter().filter_map(|batch| batch.end.as_ref()).collect();
+        let mut text = self.release.clone();
+        if let Some(end) = ends.first() {
+            let ended = ends.len();
+            text += &format!(": THE GUEST ENDED in {ended} of {count} ({})", end.first_line());
         }
-        text
+        let spent = self.cpu_seconds();
+        text + &format!(
+            ": {findings} in {windows} windows of {count} configurations; {spent:.0} CPU s in all"
+        )
+    }
+
+    fn tables(&self) -> Vec<Grid> {
+        vec![self.strategies(), self.grid().without_empty_columns()]
     }
 
     fn remarks(&self) -> String {
@@ -95,6 +40,22 @@ impl Swarm {
             text += " Only configurations that show something have a row; JSON has all.";
         }
         text + "\n"
+    }
+
+    fn told(&self) -> Told<'_> {
+        let end = self.batches.iter().find_map(|batch| batch.end.as_ref());
+        Told {
+            release: &self.release,
+            spent: Duration::from_secs_f64(self.cpu_seconds()),
+            end: end.map(|end| end.text.as_str()),
+            findings: self.findings().collect(),
+        }
+    }
+}
+
+impl Swarm {
+    fn cpu_seconds(&self) -> f64 {
+        self.batches.iter().map(|batch| batch.cpu_seconds).sum()
     }
 
     fn strategies(&self) -> Grid {

@@ -1,7 +1,7 @@
 //! `avicenna lab explore` of one configuration after the other, which the seed draws.
 
-use super::options::{Format, Options, words};
-use super::{Status, USUAL_BUDGET, keep, output_to, terminal};
+use super::options::{Options, words};
+use super::{Status, USUAL_BUDGET, keep, output_to, print};
 use crate::verb::lab::kernel::real_kernel;
 use crate::verb::lab::stages::{INTERRUPT, Stages};
 use lab::explore::swarm::{Batch, Swarm, WINDOWS, draw};
@@ -18,16 +18,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut watch = Watch::new(&INTERRUPT, Duration::MAX, &mut tell);
     let swarm = all(options, &mut watch)?;
     stages.close();
-    match options.format {
-        Format::Text => terminal::print(&swarm.to_text(terminal::columns())),
-        Format::Json => terminal::program(swarm.to_json()?.as_bytes()),
-        Format::Markdown => terminal::program(swarm.to_markdown().as_bytes()),
-        Format::Junit => terminal::program(swarm.to_junit(&options.output).as_bytes()),
-        Format::Sarif => {
-            let log = serde_json::to_string_pretty(&swarm.to_sarif(&options.output))? + "\n";
-            terminal::program(log.as_bytes())
-        }
-    };
+    print(&swarm, options)?;
     let status = match (swarm.is_found(), swarm.is_broken()) {
         (true, _) => Status::Findings,
         (false, true) => Status::CannotTell,
