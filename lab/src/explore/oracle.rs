@@ -91,6 +91,10 @@ pub struct Oracle {
     line: Vec<u8>,
     /// What the host's agent says, and whether anybody runs.
     ear: end::Ear,
+    /// What the guest said to be lost since the last look.
+    lost: Vec<Alarm>,
+    /// Whether it ever did: its end, which follows, tells nothing new.
+    is_noticed: bool,
     alarms: Vec<Alarm>,
     changes: Changes,
     /// All that was observed, if the caller asks for it.
@@ -184,7 +188,8 @@ impl Oracle {
         if port >> 8 & 0xFF != NOTICE {
             return;
         }
-        self.raise(Alarm {
+        self.is_noticed = true;
+        self.lost.push(Alarm {
             vcpu: vcpu.0.0,
             cpu: record.cpu.0,
             vector: port as u8,
@@ -212,7 +217,8 @@ impl Oracle {
 
     /// Takes in what the host's agent says, who knows how the guest ended.
     pub fn hear(&mut self, at: Picoseconds, bytes: &[u8]) {
-        if let Some(end) = self.ear.hear(bytes).filter(|end| end.is_fault) {
+        let heard = self.ear.hear(bytes).filter(|end| end.is_fault);
+        if let Some(end) = heard.filter(|_| !self.is_noticed) {
             self.raise(Alarm::said(Rule::Ended, at, &end.text));
         }
     }
@@ -230,6 +236,11 @@ impl Oracle {
     /// Looks at the machine, which stands between two events.
     pub fn look(&mut self, machine: &Machine) {
         let now = machine.state.now;
+        // Who is held up may be about to announce it.
+        let lost = std::mem::take(&mut self.lost);
+        if !vcpu::is_anybody_held(machine) {
+            lost.into_iter().for_each(|alarm| self.raise(alarm));
+        }
         let vcpus = std::mem::take(&mut self.vcpus);
         self.vcpus = vcpus
             .into_iter()

@@ -17,9 +17,11 @@ use runtime::vector::COUNTED_VECTOR;
 /// lower class.
 pub const VECTORS: [u8; 4] = [COUNTED_VECTOR, 0xE4, 0xEB, 0x75];
 
-/// Rounds of a loop in which a pending interrupt is taken if anybody delivers it: some
-/// 15,000 instructions, of which a processor that is held up executes none.
-const PATIENCE: u32 = 1 << 12;
+/// Rounds of a loop in which a pending interrupt is taken if anybody delivers it: a millisecond's
+/// seventh on a core of some gigahertz. It must be longer than another sender may be held up, for
+/// whose announcement this one waits: a descriptor that has its notification under way, or a vCPU
+/// that is being kicked, is told of once.
+const PATIENCE: u32 = 1 << 18;
 
 /// Ports that nothing is at, by the vector that is lost.
 const NOTICES: u16 = 0x0F00;

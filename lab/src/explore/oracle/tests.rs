@@ -185,10 +185,18 @@ fn a_vcpu_that_sleeps_where_it_would_be_woken_has_ended_its_interrupts() {
 #[test]
 fn a_guest_that_misses_an_interrupt_says_which_by_a_port_and_no_other_port_says_so() {
     let (vcpu, rip, cpu) = (VirtualCpu(VMCB), Linear(0), CpuIndex(1));
-    let said = |event| {
+    let (at, long) = (Picoseconds(1), Picoseconds::from_nanoseconds(1_000_000));
+    let told = |event, held| {
+        let mut machine = machine();
+        machine.state.cpus[0].clock.move_to(held);
         let mut oracle = Oracle::default();
-        oracle.observe(&Record { at: Picoseconds(1), cpu, event });
+        oracle.observe(&Record { at, cpu, event });
+        oracle.look(&machine);
         oracle.take().into_iter().map(|alarm| (alarm.rule, alarm.vector)).collect::<Vec<_>>()
+    };
+    let said = |event| {
+        assert_eq!(told(event, long), [], "somebody is held up who may be about to announce it");
+        told(event, Picoseconds::ZERO)
     };
     for (port, wanted) in [(0x0FE4, vec![(Rule::Lost, 0xE4)]), (0xF4, vec![]), (0x1FE4, vec![])] {
         let (info1, info2, interrupt_info) = (port << 16 | 1, 0, 0);

@@ -275,7 +275,7 @@ impl Vcpu {
 }
 
 /// A processor that is held up has its clock ahead of all others'.
-fn is_anybody_held(machine: &Machine) -> bool {
+pub(super) fn is_anybody_held(machine: &Machine) -> bool {
     let soon = machine.state.now.saturating_add(HELD);
     machine.state.cpus.iter().any(|cpu| cpu.clock.now() > soon)
 }
