@@ -9,6 +9,7 @@
 
 pub mod bisect;
 pub mod choice;
+mod conflict;
 pub mod contest;
 mod coverage;
 pub mod finding;
@@ -22,6 +23,7 @@ pub mod oracle;
 mod report;
 mod search;
 mod sight;
+mod spot;
 mod stage;
 mod story;
 pub mod swarm;

@@ -33,11 +33,15 @@ pub enum Strategy {
     /// From what windows of the same moment decided that showed a new order of two events:
     /// [`super::guide`].
     Guided,
+    /// Around accesses of the hypervisor's to memory that two processors share:
+    /// [`super::conflict`].
+    Conflict,
 }
 
 impl Strategy {
     /// In the order in which tables have them.
-    pub const ALL: [Self; 4] = [Self::Plain, Self::Random, Self::Directed, Self::Guided];
+    pub const ALL: [Self; 5] =
+        [Self::Plain, Self::Random, Self::Directed, Self::Guided, Self::Conflict];
 
     /// For readers.
     pub const fn name(self) -> &'static str {
@@ -46,6 +50,7 @@ impl Strategy {
             Self::Random => "random",
             Self::Directed => "directed",
             Self::Guided => "guided",
+            Self::Conflict => "conflict",
         }
     }
 
@@ -63,7 +68,7 @@ impl Strategy {
                 chance.anywhere = Some(mean);
                 Source::Chance(Box::new(chance))
             }
-            Self::Directed | Self::Guided => directed(random),
+            Self::Directed | Self::Guided | Self::Conflict => directed(random),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Coverage: the orders in which events of interrupts were seen on two processors.
 
 use super::oracle::{svm_halts, vmx_halts, way_of};
+use super::spot::{Last, Spot};
 use arch::identity::CpuIndex;
 use arch::time::Picoseconds;
-use board::perturb::Anchor;
 use std::collections::BTreeMap;
 use trace::{Event, Record};
 
@@ -46,12 +46,8 @@ pub struct Pair {
 pub struct Meeting {
     /// On which the first event was.
     pub cpu: CpuIndex,
-    /// What that had done before.
-    pub after: Anchor,
-    /// The how-manieth of such it was.
-    pub count: u32,
-    /// How long before the first event.
-    pub lead: Picoseconds,
+    /// When that was.
+    pub spot: Spot,
     /// From the first event to the second.
     pub gap: Picoseconds,
 }
@@ -60,8 +56,7 @@ pub struct Meeting {
 #[derive(Clone, Copy, Default)]
 struct Track {
     state: State,
-    counts: [u32; Anchor::ALL.len()],
-    last: Option<(Anchor, Picoseconds)>,
+    last: Last,
 }
 
 /// The pairs of a window that began at `begins`, each as it came about first.
@@ -89,21 +84,12 @@ pub(super) fn pairs(begins: Picoseconds, mut records: Vec<Record>) -> BTreeMap<P
 
 impl Track {
     fn meeting(&self, record: &Record, begins: Picoseconds) -> Meeting {
-        let (after, at) = self.last.unwrap_or((Anchor::Start, begins));
-        Meeting {
-            cpu: record.cpu,
-            after,
-            count: self.counts[after as usize],
-            lead: Picoseconds(record.at.0.saturating_sub(at.0)),
-            gap: Picoseconds::ZERO,
-        }
+        let spot = self.last.spot(record.at, begins);
+        Meeting { cpu: record.cpu, spot, gap: Picoseconds::ZERO }
     }
 
     fn note(&mut self, record: &Record) {
-        if let Some(anchor) = Anchor::of(&record.event) {
-            self.counts[anchor as usize] += 1;
-            self.last = Some((anchor, record.at));
-        }
+        self.last.note(record);
         self.state = match record.event {
             Event::Entry { .. } => State::InGuest,
             Event::SvmExit { code, .. } if svm_halts(code) => State::OutHalted,
@@ -142,6 +128,7 @@ mod tests {
     use super::*;
     use arch::address::{Linear, SystemPhysical};
     use arch::identity::Vector;
+    use board::perturb::Anchor;
 
     fn ns(time: u64) -> Picoseconds {
         Picoseconds::from_nanoseconds(time)
@@ -179,10 +166,16 @@ mod tests {
         let all = pairs(ns(0), records.to_vec());
         let own: Vec<_> = all.values().copied().collect();
         let (cpu, after) = (CpuIndex(0), Anchor::Halt);
-        assert_eq!(own, [Meeting { cpu, after, count: 2, lead: ns(30), gap: ns(40) }]);
+        assert_eq!(
+            own,
+            [Meeting { cpu, spot: Spot { after, count: 2, offset: ns(30) }, gap: ns(40) }]
+        );
         let first = pairs(ns(5), vec![post(0, 9), halt(1, 12)]);
         let own: Vec<_> = first.values().copied().collect();
         let after = Anchor::Start;
-        assert_eq!(own, [Meeting { cpu, after, count: 0, lead: ns(4), gap: ns(3) }]);
+        assert_eq!(
+            own,
+            [Meeting { cpu, spot: Spot { after, count: 0, offset: ns(4) }, gap: ns(3) }]
+        );
     }
 }

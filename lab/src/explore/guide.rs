@@ -5,6 +5,7 @@
 //! Nothing is carried from one moment to another, so what a moment gives follows from its number.
 
 use super::coverage::{Meeting, Pair};
+use super::spot::Spot;
 use arch::time::Picoseconds;
 use board::perturb::{Decision, Source};
 use bus::Random;
@@ -61,10 +62,10 @@ impl Guide {
 
 /// Holds the first event's processor somewhere before it, until the second is past.
 fn swap(meeting: Meeting, random: &mut Random) -> Decision {
-    let Meeting { cpu, after, count, lead, gap } = meeting;
+    let Meeting { cpu, spot: Spot { after, count, offset }, gap } = meeting;
     let offset = match random.below(2) {
         0 => Picoseconds::ZERO,
-        _ => Picoseconds(random.below(lead.0.max(1))),
+        _ => Picoseconds(random.below(offset.0.max(1))),
     };
     let beyond = Picoseconds::from_nanoseconds(random.pick(&BEYOND_NS));
     let delay = gap.saturating_add(beyond).min(after.longest_delay());

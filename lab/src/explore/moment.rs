@@ -1,6 +1,7 @@
 //! A moment of the plain run, and the windows that begin there.
 
 use super::choice::Strategy;
+use super::conflict::Conflicts;
 use super::coverage::{self, Pair};
 use super::finding::{Finding, SCHEMA, hash};
 use super::guide::Guide;
@@ -21,15 +22,24 @@ use std::time::Duration;
 /// Between two moments from which windows begin.
 const STRIDE: Picoseconds = Picoseconds::from_nanoseconds(3_100_000);
 /// Windows of one moment: of each kind how many.
-const SHARES: [(Strategy, u64); 4] = [
+const SHARES: [(Strategy, u64); 5] = [
     // A second one would be the same. Another moment shows more than many windows of this one.
     (Strategy::Plain, 1),
     (Strategy::Random, 2),
     (Strategy::Directed, 2),
     (Strategy::Guided, 2),
+    // Its study takes longer than a window.
+    (Strategy::Conflict, 8),
 ];
 /// All of them.
-pub(super) const WINDOWS: u64 = SHARES[0].1 + SHARES[1].1 + SHARES[2].1 + SHARES[3].1;
+pub(super) const WINDOWS: u64 = {
+    let (mut all, mut at) = (0, 0);
+    while at < SHARES.len() {
+        all += SHARES[at].1;
+        at += 1;
+    }
+    all
+};
 /// The same of a strategy that is tried alone.
 const ALONE: u64 = 2;
 /// The same of guided, the first of which has nothing to draw on and is as directed draws.
@@ -41,6 +51,7 @@ fn shares(alone: Option<Strategy>) -> Vec<(Strategy, u64)> {
         None => SHARES.to_vec(),
         Some(Strategy::Plain) => vec![(Strategy::Plain, 1)],
         Some(Strategy::Guided) => vec![(Strategy::Guided, GUIDED_ALONE)],
+        Some(Strategy::Conflict) => vec![SHARES[4]],
         Some(strategy) => vec![(strategy, ALONE)],
     }
 }
@@ -96,6 +107,27 @@ pub(super) struct Work<'a> {
     pub alone: Option<Strategy>,
 }
 
+/// What is known of a moment by its earlier windows.
+#[derive(Default)]
+struct Known {
+    guide: Guide,
+    conflicts: Option<Conflicts>,
+}
+
+impl Known {
+    /// What the next window decides, by a strategy that draws on what is known.
+    fn propose(&mut self, stage: &mut Stage, strategy: Strategy, seed: u64) -> Option<Source> {
+        match strategy {
+            Strategy::Plain | Strategy::Random | Strategy::Directed => None,
+            Strategy::Guided => self.guide.propose(seed),
+            Strategy::Conflict => {
+                let study = || Conflicts::of(&stage.study());
+                self.conflicts.get_or_insert_with(study).propose(seed)
+            }
+        }
+    }
+}
+
 impl Work<'_> {
     /// Brings a stage to a moment of the run that it came from, and runs its windows.
     pub fn moment(&self, stage: &mut Stage, first: Picoseconds, number: u64) -> Moment {
@@ -113,7 +145,7 @@ impl Work<'_> {
         if moment.end.is_some() {
             return moment;
         }
-        let mut guide = Guide::default();
+        let mut known = Known::default();
         let shares = shares(self.alone);
         let each: u64 = shares.iter().map(|(_, count)| count).sum();
         let all = shares.iter().flat_map(|(strategy, count)| (0..*count).map(|_| *strategy));
@@ -121,7 +153,7 @@ impl Work<'_> {
             if (self.is_over)() || self.search.windows.is_some_and(|most| number >= most) {
                 break;
             }
-            self.window(stage, &mut guide, (number, strategy), &mut moment);
+            self.window(stage, &mut known, (number, strategy), &mut moment);
             if self.sought.is_some_and(|sought| moment.shows(sought)) {
                 break;
             }
@@ -132,16 +164,16 @@ impl Work<'_> {
     fn window(
         &self,
         stage: &mut Stage,
-        guide: &mut Guide,
+        known: &mut Known,
         (number, strategy): (u64, Strategy),
         moment: &mut Moment,
     ) {
         let seed = self.search.seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let started = meter::spent();
-        let guided = (strategy == Strategy::Guided).then(|| guide.propose(seed)).flatten();
-        let (seen, records) = stage.record(guided.unwrap_or_else(|| strategy.source(seed)));
+        let proposed = known.propose(stage, strategy, seed);
+        let (seen, records) = stage.record(proposed.unwrap_or_else(|| strategy.source(seed)));
         let pairs = coverage::pairs(stage.now(), records);
-        let fresh = guide.learn(seen.decisions(), &pairs);
+        let fresh = known.guide.learn(seen.decisions(), &pairs);
         let spent = meter::spent().saturating_sub(started);
         let told = seen.alarms.iter().filter(|_| self.sought.is_none());
         for alarm in told.filter(|alarm| self.is_first(alarm.key(), number)) {

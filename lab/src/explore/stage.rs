@@ -1,5 +1,6 @@
 //! Where windows begin: a booted host on which the mix of interrupts runs.
 
+use super::conflict::Study;
 use super::oracle::{Alarm, End, Oracle};
 use super::window::{self, Seen};
 use crate::ground::{Begin, Ground, symbols};
@@ -7,14 +8,19 @@ use crate::host::initramfs::Initramfs;
 use crate::plan::{Needs, Setting};
 use crate::watch::Watch;
 use crate::workload::mix::{Changes, Flip};
+use arch::address::Linear;
+use arch::identity::CpuIndex;
 use arch::time::Picoseconds;
 use bench::{Configuration, InterruptChip, Timer};
 use board::perturb::Source;
 use board::{Configuration as Board, Machine, Mark};
+use cpu::{Interest, Touch};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
-use trace::Record;
 use trace::symbol::Symbols;
+use trace::{Event, Record};
 
 /// What the guest prints when all its processors take part.
 const BEGINS: &str = "\"record\":\"mix\"";
@@ -22,6 +28,11 @@ const BEGINS: &str = "\"record\":\"mix\"";
 /// What is waited for the agent's word at a time, and how often.
 const SLICE: Picoseconds = Picoseconds::from_milliseconds(10);
 const LAST_WORDS: u32 = 100;
+
+/// The modules of the hypervisor.
+const KVM: [&str; 3] = ["[kvm]", "[kvm_amd]", "[kvm_intel]"];
+/// Linear addresses of Linux's.
+const UPPER_HALF: u64 = 0xFFFF_8000_0000_0000;
 
 /// What runs in the guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,8 +105,40 @@ impl<'a> Prepared<'a> {
         let begun = ground.begin_with(&self.files, &mix.begin(&mix.step()?), watch)?;
         let mut names = Symbols::default();
         names.extend(symbols(&begun.symbols).map(|(address, name, _)| (address, name.to_owned())));
-        Ok(Stage { symbols: names, ..Stage::of(begun.machine, board, &begun.release) })
+        let hypervisor = hypervisor(&begun.symbols);
+        Ok(Stage { symbols: names, hypervisor, ..Stage::of(begun.machine, board, &begun.release) })
     }
+}
+
+/// Where KVM's code lies, by its modules, and the kernel's data.
+fn hypervisor(kallsyms: &str) -> Interest {
+    let mut modules: BTreeMap<&str, Range<u64>> = BTreeMap::new();
+    let is_code =
+        |line: &&str| line.split(' ').nth(1).is_some_and(|kind| kind == "t" || kind == "T");
+    for (at, _, module) in kallsyms.lines().filter(is_code).flat_map(symbols) {
+        let Some(module) = module.filter(|name| KVM.contains(name)) else { continue };
+        let range = modules.entry(module).or_insert(at..at);
+        *range = range.start.min(at)..range.end.max(at);
+    }
+    let whole = |range: Range<u64>| range.start & !0xFFF..(range.end | 0xFFF) + 1;
+    Interest { code: modules.into_values().map(whole).collect(), data: UPPER_HALF..u64::MAX }
+}
+
+/// What processors do to memory by themselves: they put vectors where a vCPU finds them.
+fn touches_of_silicon(machine: &Machine, records: &[Record]) -> Vec<(CpuIndex, Vec<Touch>)> {
+    let is_svm = records.iter().any(|record| matches!(record.event, Event::SvmExit { .. }));
+    let mut touches: BTreeMap<CpuIndex, Vec<Touch>> = BTreeMap::new();
+    for record in records {
+        let Event::Posted { place, vector } = record.event else { continue };
+        let vector = u64::from(vector.0);
+        // In a page each word of 32 vectors has 16 bytes; a descriptor begins with all 256.
+        let at = place.offset(if is_svm { 0x200 + vector / 32 * 16 } else { vector / 64 * 8 });
+        let Some(place) = machine.place(at) else { continue };
+        let (rip, stack) = (Linear(0), Linear(0));
+        let touch = Touch { at: record.at, rip, stack, place, found: 0, is_write: true };
+        touches.entry(record.cpu).or_default().push(touch);
+    }
+    touches.into_iter().collect()
 }
 
 impl Mix {
@@ -143,8 +186,12 @@ pub struct Stage {
     machine: Machine,
     oracle: Oracle,
     mark: Option<(Mark, Oracle)>,
+    /// What is done to memory, by processor, where it is wanted.
+    journal: Option<Vec<(CpuIndex, Vec<Touch>)>>,
     /// Names of the kernel's code.
     pub symbols: Symbols,
+    /// Where the hypervisor's code and data lie: in the lower half, if nothing else is known.
+    hypervisor: Interest,
     /// Of the kernel.
     pub release: String,
 }
@@ -153,12 +200,15 @@ impl Stage {
     /// A machine on which guests run, and what it was made of.
     pub fn of(mut machine: Machine, board: Board, release: &str) -> Self {
         machine.state.wiring.recorder.records = Some(Vec::new());
+        let lower = 0..UPPER_HALF;
         Self {
             board,
             machine,
             oracle: Oracle::default(),
             mark: None,
+            journal: None,
             symbols: Symbols::default(),
+            hypervisor: Interest { code: vec![lower.clone()], data: lower },
             release: release.into(),
         }
     }
@@ -171,6 +221,7 @@ impl Stage {
             board: self.board.clone(),
             snapshot,
             symbols: self.symbols.clone(),
+            hypervisor: self.hypervisor.clone(),
             release: self.release.clone(),
         })
     }
@@ -213,12 +264,29 @@ impl Stage {
         self.run(source, Some(Vec::new()))
     }
 
+    /// Runs the window in which nobody is held up, and sees what the hypervisor and the silicon do
+    /// to memory.
+    pub(super) fn study(&mut self) -> Study {
+        let begins = self.now();
+        self.journal = Some(Vec::new());
+        let (_, records) = self.record(Source::Plan(Vec::new()));
+        let touches = self.journal.take().unwrap_or_default();
+        let silicon = touches_of_silicon(&self.machine, &records);
+        Study { begins, records, touches: touches.into_iter().chain(silicon).collect() }
+    }
+
     fn run(&mut self, source: Source, records: Option<Vec<Record>>) -> (Seen, Vec<Record>) {
         let machine = &mut self.machine;
         let (mark, oracle) = self.mark.get_or_insert_with(|| (machine.mark(), self.oracle.clone()));
         let mut own = oracle.clone();
         own.records = records;
+        if self.journal.is_some() {
+            machine.keep_journal(&self.hypervisor);
+        }
         let seen = window::run(machine, &mut own, source);
+        if let Some(journal) = &mut self.journal {
+            *journal = machine.take_journal();
+        }
         machine.return_to(mark);
         (seen, own.records.unwrap_or_default())
     }
@@ -245,6 +313,7 @@ pub struct Kept {
     board: Board,
     snapshot: Vec<u8>,
     symbols: Symbols,
+    hypervisor: Interest,
     release: String,
 }
 
@@ -253,6 +322,7 @@ impl Kept {
     pub fn stage(&self) -> anyhow::Result<Stage> {
         let machine = Machine::restore(&self.board, "memory", self.snapshot.as_slice())?;
         let stage = Stage::of(machine, self.board.clone(), &self.release);
-        Ok(Stage { symbols: self.symbols.clone(), ..stage })
+        let (symbols, hypervisor) = (self.symbols.clone(), self.hypervisor.clone());
+        Ok(Stage { symbols, hypervisor, ..stage })
     }
 }

@@ -75,6 +75,19 @@ fn the_published_schema_is_that_of_the_report() {
 }
 
 #[test]
+fn what_the_hypervisor_does_to_memory_is_seen_without_a_trace() {
+    let mut stage = stage("off");
+    let plain = stage.window(Strategy::Plain.source(1));
+    let study = stage.study();
+    let touches: Vec<_> = study.touches.iter().flat_map(|(_, touches)| touches).collect();
+    assert!(touches.iter().any(|one| one.is_write) && touches.iter().any(|one| !one.is_write));
+    assert!(touches.iter().any(|one| one.rip.0 == 0), "what the silicon posts");
+    assert_eq!(stage.window(Strategy::Plain.source(1)).hash, plain.hash, "all is as it was");
+    let (seen, records) = stage.record(Strategy::Plain.source(1));
+    assert_eq!((seen.hash, records), (plain.hash, study.records), "the same run");
+}
+
+#[test]
 fn a_window_is_the_same_after_every_return_and_on_another_machine() {
     let mut one = stage("off");
     let drawn = || Strategy::Directed.source(7);

@@ -14,6 +14,7 @@ mod delivery;
 pub mod firmware;
 pub mod image_file;
 pub mod inspection;
+pub mod journal;
 pub mod load;
 mod machine;
 mod mark;

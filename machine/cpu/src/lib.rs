@@ -37,7 +37,7 @@ pub use flags::Flags;
 pub use guest::{Guest, Running};
 pub use memory::{BadTranslation, Tlb, Translation};
 pub use model::{CoreClock, CpuModel, IommuPart, ModelError, Placement};
-pub use observation::{Observation, Observed, Range};
+pub use observation::{Interest, Observation, Observed, Range, Touch};
 pub use operation::decode;
 pub use state::{
     Activity, Attention, Clock, Control, Cpu, Debug, Pending, Registers, Spent, UserInterrupts, X87,

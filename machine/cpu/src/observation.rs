@@ -3,9 +3,14 @@
 //! Pages with such points are withheld by the TLB, so that nothing is done to them unseen; all
 //! other code and data keep their fast paths.
 
+mod journal;
+
+pub use journal::{Interest, Touch};
+
 use crate::memory::{Access, Pages};
 use arch::address::Linear;
 use arch::time::Picoseconds;
+use journal::Journal;
 
 /// Bytes to observe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +49,8 @@ pub struct Observation {
     /// Where the processor stands and goes on nevertheless: the instruction, and how many it has
     /// executed.
     passed: Option<(u64, u64)>,
+    /// Of what some code does to memory, if it is wanted.
+    journal: Option<Journal>,
 }
 
 impl Observation {
@@ -51,7 +58,12 @@ impl Observation {
     pub(crate) fn of(ranges: Vec<Range>, points: &[Linear]) -> Self {
         let mut points: Vec<u64> = points.iter().map(|at| at.0).collect();
         points.sort_unstable();
-        Self { ranges, seen: None, points, is_reached: false, stops: false, passed: None }
+        Self { ranges, points, ..Self::default() }
+    }
+
+    /// Of nothing but what some code does to memory.
+    pub(crate) fn journal_of(interest: Interest) -> Self {
+        Self { journal: Some(Journal::of(interest)), ..Self::default() }
     }
 
     /// The pages that must not be accessed or fetched from unseen.
@@ -61,7 +73,8 @@ impl Observation {
             Pages { first: range.start.0, last, is_data: true }
         });
         let points = self.points.iter().map(|at| Pages { first: *at, last: *at, is_data: false });
-        ranges.chain(points).collect()
+        let journal = self.journal.iter().flat_map(Journal::pages);
+        ranges.chain(points).chain(journal).collect()
     }
 
     /// No access is of interest.
@@ -72,13 +85,30 @@ impl Observation {
     /// Whether instructions are observed.
     #[inline(always)]
     pub(crate) fn has_points(&self) -> bool {
-        !self.points.is_empty()
+        !self.points.is_empty() || self.journal.is_some()
     }
 
-    /// Whether one begins among these bytes.
+    /// Whether one begins among these bytes: of code of which a journal is kept each does.
     pub(crate) fn has_point_in(&self, start: u64, length: u64) -> bool {
         let next = self.points.partition_point(|at| *at < start);
         self.points.get(next).is_some_and(|at| *at - start < length)
+            || self.journal.as_ref().is_some_and(|journal| journal.is_of(start, length))
+    }
+
+    /// Whether accesses are noted that this instruction makes.
+    pub(crate) fn keeps_journal_of(&self, linear: u64) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.is_of(linear, 1))
+    }
+
+    pub(crate) fn note_touch(&mut self, touch: Touch) {
+        if let Some(journal) = &mut self.journal {
+            journal.touches.push(touch);
+        }
+    }
+
+    /// What was noted since the last call, in order of time.
+    pub fn take_touches(&mut self) -> Vec<Touch> {
+        self.journal.as_mut().map(|one| std::mem::take(&mut one.touches)).unwrap_or_default()
     }
 
     /// The processor stands at an instruction, and goes on.

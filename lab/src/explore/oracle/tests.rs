@@ -195,7 +195,11 @@ fn a_guest_that_misses_an_interrupt_says_which_by_a_port_and_no_other_port_says_
         oracle.take().into_iter().map(|alarm| (alarm.rule, alarm.vector)).collect::<Vec<_>>()
     };
     let said = |event| {
-        assert_eq!(told(event, long), [], "somebody is held up who may be about to announce it");
+        assert_eq!(
+            told(event, long),
+            [],
+            "a processor is held up that may be about to announce it"
+        );
         told(event, Picoseconds::ZERO)
     };
     for (port, wanted) in [(0x0FE4, vec![(Rule::Lost, 0xE4)]), (0xF4, vec![]), (0x1FE4, vec![])] {

@@ -96,8 +96,8 @@ fn copy_bulk<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64,
         // An overlapping copy repeats a pattern: element by element.
         return Ok(0);
     }
-    debug::note_observed(cpu, from, bytes, Access::Read);
-    debug::note_observed(cpu, to, bytes, Access::Write);
+    debug::note_observed(cpu, bus.memory, (from, bytes), Access::Read);
+    debug::note_observed(cpu, bus.memory, (to, bytes), Access::Write);
     bus.memory.save_before(target, bytes);
     bus.memory.ram.copy_within(source..source + bytes, target);
     cpu.pending.note_ram_write(bus, target, bytes);
@@ -144,10 +144,10 @@ fn fill_bulk<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64,
     };
     let bytes = elements as usize * W::BYTES;
     let value = W::from_register(&cpu.registers.gpr, RAX as u8);
+    debug::note_observed(cpu, bus.memory, (to, bytes), Access::Write);
     let Some(ram) = bus.memory.ram_mut(target, bytes) else {
         return Ok(0);
     };
-    debug::note_observed(cpu, to, bytes, Access::Write);
     if value.zero_extend() == 0 {
         ram.fill(0);
     } else {

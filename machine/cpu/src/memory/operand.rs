@@ -136,7 +136,7 @@ impl Cpu {
         segment: u8,
     ) -> Result<Place, Stop> {
         if let Some(place) = self.withheld(self.translation.set(), linear, size, access) {
-            debug::note_data_breakpoints(self, linear, size, access);
+            debug::note_data_breakpoints(self, bus.memory, (linear, size), access);
             return Ok(place);
         }
         let last = linear.wrapping_add(size as u64 - 1);
@@ -149,7 +149,7 @@ impl Cpu {
         if !place.is_ram() && !self.pending.is_alone() {
             return Err(Stop::ALONE);
         }
-        debug::note_data_breakpoints(self, linear, size, access);
+        debug::note_data_breakpoints(self, bus.memory, (linear, size), access);
         Ok(place)
     }
 

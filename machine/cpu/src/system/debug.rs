@@ -6,10 +6,12 @@ use crate::memory::Access;
 use crate::operation::Op;
 use crate::state::{Control, Debug, EXECUTE, Event, Origin, READ_WRITE, WRITE};
 use crate::system::event;
-use crate::{Attention, Bus, Cpu, Observation, Range, Stop};
+use crate::width::RSP;
+use crate::{Attention, Bus, Cpu, Interest, Observation, Range, Stop, Touch};
 use arch::address::Linear;
 use arch::control::{Cr4, debug, rflags};
 use arch::exception;
+use bus::GuestMemory;
 
 pub(crate) fn read_debug(
     cpu: &mut Cpu,
@@ -59,19 +61,51 @@ impl Cpu {
     }
 }
 
-/// A data access, for a debugger outside the machine.
-pub(crate) fn note_observed(cpu: &mut Cpu, linear: u64, size: usize, access: Access) {
+/// A data access of so many bytes, for a debugger outside the machine.
+pub(crate) fn note_observed(
+    cpu: &mut Cpu,
+    memory: &GuestMemory,
+    (linear, size): (u64, usize),
+    access: Access,
+) {
     if !cpu.observation.has_no_ranges() {
         cpu.observation.note(cpu.clock.now(), linear, size, access);
     }
+    if cpu.observation.keeps_journal_of(cpu.registers.ip) && !cpu.is_guest() {
+        note_touch(cpu, memory, (linear, size), access);
+    }
 }
 
-/// A data access: matching breakpoints trap after the instruction.
-pub(crate) fn note_data_breakpoints(cpu: &mut Cpu, linear: u64, size: usize, access: Access) {
+/// Of an access to RAM, whose page the TLB has by now.
+#[cold]
+fn note_touch(cpu: &mut Cpu, memory: &GuestMemory, (linear, size): (u64, usize), access: Access) {
+    let page = cpu.translation.tlb.withheld(cpu.translation.set(), linear, access);
+    let Some(page) = page else { return };
+    let place = page + (linear & 0xFFF);
+    let mut found = [0; 8];
+    let bytes = memory.ram[place as usize..].iter().take(size);
+    found.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    cpu.observation.note_touch(Touch {
+        at: cpu.clock.now(),
+        rip: Linear(cpu.registers.ip),
+        stack: Linear(cpu.registers.gpr[RSP]),
+        place,
+        found: u64::from_le_bytes(found),
+        is_write: access == Access::Write,
+    });
+}
+
+/// A data access of so many bytes: matching breakpoints trap after the instruction.
+pub(crate) fn note_data_breakpoints(
+    cpu: &mut Cpu,
+    memory: &GuestMemory,
+    (linear, size): (u64, usize),
+    access: Access,
+) {
     if access == Access::Execute {
         return;
     }
-    note_observed(cpu, linear, size, access);
+    note_observed(cpu, memory, (linear, size), access);
     if !cpu.debug.has_breakpoints() {
         return;
     }
@@ -174,6 +208,13 @@ impl Cpu {
     /// Observes these bytes and instructions from now on, and no others.
     pub fn observe(&mut self, ranges: Vec<Range>, points: &[Linear]) {
         self.observation = Observation::of(ranges, points);
+        self.translation.tlb.withhold(self.observation.pages());
+    }
+
+    /// Keeps a journal of what some code outside of guests does to memory, and observes nothing
+    /// else.
+    pub fn keep_journal(&mut self, interest: Interest) {
+        self.observation = Observation::journal_of(interest);
         self.translation.tlb.withhold(self.observation.pages());
     }
 

@@ -6,7 +6,7 @@ use crate::{code, start};
 use arch::address::Linear;
 use arch::time::Picoseconds;
 use bus::{GuestMemory, Random};
-use cpu::{CodeCache, Cpu, Range};
+use cpu::{CodeCache, Cpu, Interest, Range};
 
 /// Picoseconds of a round.
 const TIME: u64 = 400_000;
@@ -108,4 +108,41 @@ fn code_that_is_observed_does_the_same_and_nothing_is_missed() {
         counts[1][usize::from(seen.1)] += 1;
     }
     assert!(counts.iter().flatten().all(|rounds| *rounds > ROUNDS / 20), "{counts:?}");
+}
+
+#[test]
+fn a_journal_has_each_access_at_its_time_and_nothing_shows_that_it_is_kept() {
+    let Some(mut bench) = Bench::new("zen4", cpu::decode::Dialect::Amd) else { return };
+    let mut noted = 0;
+    for seed in 0..ROUNDS / 4 {
+        let mut random = Random(seed ^ 0x10_0B);
+        let mut fresh = bench.fresh.clone();
+        start::set_up(&mut fresh, &mut bench.memory, &mut random);
+        code::write(&mut bench.memory, &mut random, &[]);
+        let ram = bench.memory.ram.clone();
+        let mut plain = fresh.clone();
+        turns(&mut plain, &mut bench.translator, &mut bench.memory, &[TIME]);
+        let after = bench.memory.ram.clone();
+
+        let mut again = |cpu: &mut Cpu, cache: &mut CodeCache, cut| {
+            bench.memory.ram.copy_from_slice(&ram);
+            bench.memory.watched_lines.fill(0);
+            cache.clear();
+            let all = 0..u64::MAX;
+            cpu.keep_journal(Interest { code: Vec::from([all.clone()]), data: all });
+            turns(cpu, cache, &mut bench.memory, &[cut]);
+            (cpu.observation.take_touches(), bench.memory.ram.clone())
+        };
+        let mut kept = fresh.clone();
+        let (touches, ram_after) = again(&mut kept, &mut bench.translator, TIME);
+        assert_eq!(summary(&kept), summary(&plain), "seed {seed}");
+        assert!(ram_after == after, "memory, seed {seed}");
+        // Where each turn has one instruction a boundary is all that there is to see.
+        let mut stepped = fresh.clone();
+        let (one_by_one, _) = again(&mut stepped, &mut bench.interpreter, 1);
+        assert_eq!(touches, one_by_one, "seed {seed}");
+        assert!(touches.is_sorted_by_key(|touch| touch.at), "seed {seed}");
+        noted += touches.len();
+    }
+    assert!(noted > ROUNDS as usize / 2, "{noted}");
 }
