@@ -1,7 +1,8 @@
 //! Where two threads meet in memory: of the plain run of a moment, each access of the hypervisor's
 //! to a word that another processor accesses soon after, in another thread, one of the two a write.
 //! A delay before the first has the two change places; one right behind it lets the second, and
-//! what comes with it, in before anything that the first one's processor does next.
+//! what comes with it, in before anything that the first one's processor does next; with another
+//! right behind the second, that one's processor goes on with what it found when it is no longer so.
 //!
 //! Instructions that meet often meet in the same way most times, so what is drawn first is a class,
 //! each as likely as any other, and then one of its meetings. A class is two instructions and what
@@ -24,6 +25,10 @@ const FAR: Picoseconds = Picoseconds::from_nanoseconds(99_000);
 const NEAR: Picoseconds = Picoseconds::from_nanoseconds(20_000);
 /// Beyond what lets the second pass, one of these is added.
 const BEYOND_NS: [u64; 5] = [50, 100, 300, 1_000, 5_000];
+/// Who knows what was there before goes on so long after it has changed.
+const STALE_NS: [u64; 4] = [500, 2_000, 8_000, 30_000];
+/// Right behind an access is any moment after its instruction began.
+const BEHIND: Picoseconds = Picoseconds(1);
 /// Accesses of others behind one that are looked at.
 const FOLLOWERS: usize = 8;
 /// A value from here on says nothing that is worth a class of its own.
@@ -46,11 +51,21 @@ struct Access {
 struct Conflict {
     /// Of the first.
     at: Picoseconds,
-    /// Who was first.
-    cpu: CpuIndex,
-    spot: Spot,
+    first: (CpuIndex, Spot),
+    second: (CpuIndex, Spot),
     /// From the first to the second.
     gap: Picoseconds,
+}
+
+/// How two accesses come otherwise than they did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// The second is first.
+    Swapped,
+    /// The second is right behind the first, before all that the first one's processor does next.
+    Between,
+    /// The second is first, and its processor goes on when the first is past.
+    Stale,
 }
 
 /// What a moment has of them.
@@ -82,10 +97,8 @@ impl Conflicts {
             accesses.sort_by_key(|access| access.touch.at);
             for (at, first) in accesses.iter().enumerate() {
                 for second in followers(first, &accesses[at + 1..]) {
-                    let Access { cpu, spot, touch } = *first;
-                    let (at, gap) = (touch.at, Picoseconds(second.touch.at.0 - touch.at.0));
-                    let class = [kind(&touch), kind(&second.touch)];
-                    classes.entry(class).or_default().push(Conflict { at, cpu, spot, gap });
+                    let class = [kind(&first.touch), kind(&second.touch)];
+                    classes.entry(class).or_default().push(Conflict::of(first, second));
                 }
             }
         }
@@ -108,10 +121,10 @@ impl Conflicts {
         let mut decisions = Vec::new();
         for _ in 0..random.pick(&[1, 1, 2, 4, 8]) {
             let first = any(&self.classes, &mut random);
-            decisions.push(first.decision(&mut random));
+            first.decide(&mut random, &mut decisions);
             let around = self.around(first.at);
             for _ in 0..random.pick(&[0, 0, 1, 1, 2]) {
-                decisions.push(any(&around, &mut random).decision(&mut random));
+                any(&around, &mut random).decide(&mut random, &mut decisions);
             }
         }
         Some(Source::Plan(decisions))
@@ -135,14 +148,38 @@ fn any(classes: &[Vec<Conflict>], random: &mut Random) -> Conflict {
 }
 
 impl Conflict {
-    fn decision(&self, random: &mut Random) -> Decision {
-        let Self { cpu, spot: Spot { after, count, offset }, gap, .. } = *self;
-        // Right behind an access is any moment after its instruction began.
-        let offset = Picoseconds(offset.0 + random.below(2));
-        let beyond = Picoseconds::from_nanoseconds(random.pick(&BEYOND_NS));
-        let delay = gap.saturating_add(beyond).min(after.longest_delay());
-        Decision { cpu, after, count, offset, delay }
+    fn of(first: &Access, second: &Access) -> Self {
+        let at = first.touch.at;
+        Self {
+            at,
+            first: (first.cpu, first.spot),
+            second: (second.cpu, second.spot),
+            gap: Picoseconds(second.touch.at.0 - at.0),
+        }
     }
+
+    /// Adds what makes the two come otherwise.
+    fn decide(&self, random: &mut Random, decisions: &mut Vec<Decision>) {
+        let beyond = Picoseconds::from_nanoseconds(random.pick(&BEYOND_NS));
+        let until_past = self.gap.saturating_add(beyond);
+        let order = random.pick(&[Order::Swapped, Order::Between, Order::Stale]);
+        decisions.push(match order {
+            Order::Between => hold(self.first, BEHIND, until_past),
+            Order::Swapped | Order::Stale => hold(self.first, Picoseconds::ZERO, until_past),
+        });
+        if order == Order::Stale {
+            let stale =
+                beyond.saturating_add(Picoseconds::from_nanoseconds(random.pick(&STALE_NS)));
+            decisions.push(hold(self.second, BEHIND, stale));
+        }
+    }
+}
+
+/// A decision at a place, or so long after.
+fn hold((cpu, spot): (CpuIndex, Spot), later: Picoseconds, delay: Picoseconds) -> Decision {
+    let Spot { after, count, offset } = spot;
+    let (offset, delay) = (offset.saturating_add(later), delay.min(after.longest_delay()));
+    Decision { cpu, after, count, offset, delay }
 }
 
 /// What tells an access from others: its instruction, and a flag or a state that it found.
@@ -207,19 +244,21 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_two_is_held_before_its_access_or_right_behind_until_the_other_is_past() {
+    fn either_of_two_is_held_so_that_they_come_otherwise() {
         let read = touch(40, 1, 0x1000, false);
         let conflicts = conflicts(vec![read], vec![touch(90, 2, 0x1004, true)]);
-        let mut offsets = std::collections::BTreeSet::new();
+        let mut places = std::collections::BTreeSet::new();
         for seed in 0..100 {
             let Some(Source::Plan(decisions)) = conflicts.propose(seed) else { panic!("no plan") };
             for one in decisions {
-                assert_eq!((one.cpu, one.after, one.count), (CpuIndex(0), Anchor::Halt, 1));
                 assert!(one.delay > Picoseconds(50 * NS), "{one}");
-                offsets.insert(one.offset.0);
+                places.insert((one.cpu.0, one.after, one.count, one.offset.0));
             }
         }
-        assert_eq!(offsets.into_iter().collect::<Vec<_>>(), [30 * NS, 30 * NS + 1]);
+        let places: Vec<_> = places.into_iter().collect();
+        let (halt, start) = (Anchor::Halt, Anchor::Start);
+        let first = [(0, halt, 1, 30 * NS), (0, halt, 1, 30 * NS + 1)];
+        assert_eq!(places, [first[0], first[1], (1, start, 0, 90 * NS + 1)]);
     }
 
     #[test]
