@@ -2,7 +2,8 @@
 //! to a word that another processor accesses soon after, in another thread, one of the two a write.
 //! A delay before the first has the two change places; one right behind it lets the second, and
 //! what comes with it, in before anything that the first one's processor does next; with another
-//! right behind the second, that one's processor goes on with what it found when it is no longer so.
+//! right behind the second, that one's processor goes on with what it found when it is no longer
+//! so.
 //!
 //! Instructions that meet often meet in the same way most times, so what is drawn first is a class,
 //! each as likely as any other, and then one of its meetings. A class is two instructions and what
