@@ -17,7 +17,8 @@ use arch::time::Picoseconds;
 use board::perturb::{Decision, Source};
 use bus::Random;
 use cpu::Touch;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use trace::Record;
 
 /// Nobody is held for longer.
@@ -85,6 +86,15 @@ pub(super) struct Study {
     pub records: Vec<Record>,
     /// By processor, each in order of time: the hypervisor's accesses, and the silicon's.
     pub touches: Vec<(CpuIndex, Vec<Touch>)>,
+}
+
+/// The pages that the hypervisor uses beside its threads' stacks, in order.
+pub(super) fn data(study: &Study) -> Vec<Range<u64>> {
+    let touches = study.touches.iter().flat_map(|(_, touches)| touches);
+    let shared =
+        touches.filter(|one| one.rip.0 != SILICON && one.linear.0 / STACK != one.stack.0 / STACK);
+    let pages: BTreeSet<u64> = shared.map(|one| one.linear.0 & !0xFFF).collect();
+    pages.into_iter().map(|page| page..page + 0x1000).collect()
 }
 
 impl Conflicts {
@@ -230,7 +240,7 @@ mod tests {
 
     fn touch(at: u64, rip: u64, place: u64, is_write: bool) -> Touch {
         let (at, rip, stack) = (Picoseconds(at * NS), Linear(rip), Linear(rip * STACK));
-        Touch { at, rip, stack, place, found: 0, is_write }
+        Touch { at, rip, stack, linear: Linear(place), place, found: 0, is_write }
     }
 
     /// CPU 0 halts at 10 ns and touches memory, so does CPU 1.

@@ -36,11 +36,12 @@ pub struct Ranking {
 
 /// Has each strategy try.
 pub fn contest(
-    stage: Stage,
+    mut stage: Stage,
     contest: &Contest,
     search: &Search,
     watch: &mut Watch<'_>,
 ) -> anyhow::Result<Ranking> {
+    stage.learn();
     let (kept, release) = (stage.keep()?, stage.release.clone());
     drop(stage);
     let sought = |key: &_| cause(key).starts_with(&contest.cause);

@@ -56,12 +56,13 @@ struct Shared<'a> {
 /// Searches; `found` is given each finding as soon as it is reduced, and once more if an earlier
 /// window turns out to show the same.
 pub fn search(
-    stage: Stage,
+    mut stage: Stage,
     search: &Search,
     watch: &mut Watch<'_>,
     mut found: impl FnMut(&Finding) -> anyhow::Result<()>,
 ) -> anyhow::Result<Report> {
     let mut report = Report::new(&stage, search);
+    stage.learn();
     let others = search.jobs.saturating_sub(1);
     let kept = (others > 0).then(|| stage.keep()).transpose()?;
     let shared = Shared {

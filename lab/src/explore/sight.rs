@@ -28,6 +28,7 @@ pub(super) fn sight(
     (sought, alone): (Sought<'_>, Option<Strategy>),
     watch: &mut Watch<'_>,
 ) -> anyhow::Result<Sight> {
+    stage.learn();
     let (first, started, known) = (stage.now(), meter::spent(), Mutex::new(BTreeMap::new()));
     let work = Work { search, known: &known, is_over: &|| false, sought: Some(sought), alone };
     let mut sight = Sight { windows: 0, strategy: None, spent: Duration::ZERO };

@@ -1,6 +1,6 @@
 //! Where windows begin: a booted host on which the mix of interrupts runs.
 
-use super::conflict::Study;
+use super::conflict::{self, Study};
 use super::oracle::{Alarm, End, Oracle};
 use super::window::{self, Seen};
 use crate::ground::{Begin, Ground, symbols};
@@ -121,7 +121,8 @@ fn hypervisor(kallsyms: &str) -> Interest {
         *range = range.start.min(at)..range.end.max(at);
     }
     let whole = |range: Range<u64>| range.start & !0xFFF..(range.end | 0xFFF) + 1;
-    Interest { code: modules.into_values().map(whole).collect(), data: UPPER_HALF..u64::MAX }
+    let upper = UPPER_HALF..u64::MAX;
+    Interest { code: modules.into_values().map(whole).collect(), data: vec![upper] }
 }
 
 /// What processors do to memory by themselves: they put vectors where a vCPU finds them.
@@ -135,7 +136,8 @@ fn touches_of_silicon(machine: &Machine, records: &[Record]) -> Vec<(CpuIndex, V
         let at = place.offset(if is_svm { 0x200 + vector / 32 * 16 } else { vector / 64 * 8 });
         let Some(place) = machine.place(at) else { continue };
         let (rip, stack) = (Linear(0), Linear(0));
-        let touch = Touch { at: record.at, rip, stack, place, found: 0, is_write: true };
+        let (linear, found, is_write) = (Linear(0), 0, true);
+        let touch = Touch { at: record.at, rip, stack, linear, place, found, is_write };
         touches.entry(record.cpu).or_default().push(touch);
     }
     touches.into_iter().collect()
@@ -192,6 +194,8 @@ pub struct Stage {
     pub symbols: Symbols,
     /// Where the hypervisor's code and data lie: in the lower half, if nothing else is known.
     hypervisor: Interest,
+    /// Whether its data are known to the page.
+    has_learnt: bool,
     /// Of the kernel.
     pub release: String,
 }
@@ -208,7 +212,8 @@ impl Stage {
             mark: None,
             journal: None,
             symbols: Symbols::default(),
-            hypervisor: Interest { code: vec![lower.clone()], data: lower },
+            hypervisor: Interest { code: vec![lower.clone()], data: vec![lower] },
+            has_learnt: false,
             release: release.into(),
         }
     }
@@ -222,6 +227,7 @@ impl Stage {
             snapshot,
             symbols: self.symbols.clone(),
             hypervisor: self.hypervisor.clone(),
+            has_learnt: self.has_learnt,
             release: self.release.clone(),
         })
     }
@@ -262,6 +268,18 @@ impl Stage {
     /// The same; all that happened in it as well.
     pub fn record(&mut self, source: Source) -> (Seen, Vec<Record>) {
         self.run(source, Some(Vec::new()))
+    }
+
+    /// Finds the pages that the hypervisor uses, so that no others are looked at from here on. It
+    /// has them from when its guest was made.
+    pub(super) fn learn(&mut self) {
+        if std::mem::replace(&mut self.has_learnt, true) {
+            return;
+        }
+        let data = conflict::data(&self.study());
+        if !data.is_empty() {
+            self.hypervisor.data = data;
+        }
     }
 
     /// Runs the window in which nobody is held up, and sees what the hypervisor and the silicon do
@@ -314,6 +332,7 @@ pub struct Kept {
     snapshot: Vec<u8>,
     symbols: Symbols,
     hypervisor: Interest,
+    has_learnt: bool,
     release: String,
 }
 
@@ -323,6 +342,6 @@ impl Kept {
         let machine = Machine::restore(&self.board, "memory", self.snapshot.as_slice())?;
         let stage = Stage::of(machine, self.board.clone(), &self.release);
         let (symbols, hypervisor) = (self.symbols.clone(), self.hypervisor.clone());
-        Ok(Stage { symbols, hypervisor, ..stage })
+        Ok(Stage { symbols, hypervisor, has_learnt: self.has_learnt, ..stage })
     }
 }

@@ -84,7 +84,12 @@ fn what_the_hypervisor_does_to_memory_is_seen_without_a_trace() {
     assert!(touches.iter().any(|one| one.rip.0 == 0), "what the silicon posts");
     assert_eq!(stage.window(Strategy::Plain.source(1)).hash, plain.hash, "all is as it was");
     let (seen, records) = stage.record(Strategy::Plain.source(1));
-    assert_eq!((seen.hash, records), (plain.hash, study.records), "the same run");
+    assert_eq!((seen.hash, &records), (plain.hash, &study.records), "the same run");
+    stage.learn();
+    let again = stage.study();
+    assert_eq!(again.records, records);
+    let mut kept = again.touches.iter().flat_map(|(_, touches)| touches);
+    assert!(kept.all(|one| touches.contains(&one)), "nothing but what all of it has");
 }
 
 #[test]

@@ -10,8 +10,8 @@ use std::ops::Range;
 pub struct Interest {
     /// Of these instructions, each range apart from the others.
     pub code: Vec<Range<u64>>,
-    /// Of these bytes.
-    pub data: Range<u64>,
+    /// Of the pages of these bytes.
+    pub data: Vec<Range<u64>>,
 }
 
 /// An access to RAM.
@@ -23,7 +23,9 @@ pub struct Touch {
     pub rip: Linear,
     /// The stack pointer, which tells threads apart.
     pub stack: Linear,
-    /// The first byte's index into RAM.
+    /// The first byte.
+    pub linear: Linear,
+    /// Its index into RAM.
     pub place: u64,
     /// What was there before, of the first eight bytes at most.
     pub found: u64,
@@ -61,6 +63,7 @@ impl Journal {
             Pages { first, last, is_data }
         };
         let code = self.interest.code.iter().map(|range| pages(range, false));
-        code.chain([pages(&self.interest.data, true)]).collect()
+        let data = self.interest.data.iter().map(|range| pages(range, true));
+        code.chain(data).collect()
     }
 }

@@ -129,7 +129,7 @@ fn a_journal_has_each_access_at_its_time_and_nothing_shows_that_it_is_kept() {
             bench.memory.watched_lines.fill(0);
             cache.clear();
             let all = 0..u64::MAX;
-            cpu.keep_journal(Interest { code: Vec::from([all.clone()]), data: all });
+            cpu.keep_journal(Interest { code: vec![all.clone()], data: vec![all] });
             turns(cpu, cache, &mut bench.memory, &[cut]);
             (cpu.observation.take_touches(), bench.memory.ram.clone())
         };
