@@ -8,6 +8,7 @@ mod disk;
 mod experiment;
 mod lab;
 mod machine;
+mod many_vcpus;
 mod nested_qemu;
 mod network;
 mod nvme;
@@ -28,6 +29,7 @@ static ALL: &[&Scenario] = &[
     &lab::SCENARIO,
     &user_land::SCENARIO,
     &nested_qemu::SCENARIO,
+    &many_vcpus::SCENARIO,
     &experiment::SCENARIO,
     &network::SCENARIO,
     &nvme::SCENARIO,
