@@ -15,6 +15,7 @@ mod nvme;
 mod stage;
 mod user_land;
 mod xen;
+mod xen_clock;
 
 use crate::tally::Tally;
 use anyhow::{Context, Result, bail};
@@ -34,6 +35,7 @@ static ALL: &[&Scenario] = &[
     &network::SCENARIO,
     &nvme::SCENARIO,
     &xen::SCENARIO,
+    &xen_clock::SCENARIO,
 ];
 
 /// Those of `cargo xtask test`, one after the other; whether any found no kernel.
