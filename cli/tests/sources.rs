@@ -43,9 +43,22 @@ fn every_statement_has_a_command_or_a_reason() {
     for Row { number, state, command, .. } in &rows {
         assert!(STATES.contains(&state.as_str()), "{number}: {state}");
         let has_command = command.starts_with("`avicenna ") && command.ends_with('`');
+        let has_command = has_command || scenario(command).is_some_and(|one| is_scenario(&one));
         assert!(has_command || command.starts_with("none: "), "{number}: {command}");
         assert!(has_command || state != "shown", "{number} is shown by nothing");
     }
+}
+
+/// Which of `cargo xtask scenario` a command is.
+fn scenario(command: &str) -> Option<String> {
+    let rest = command.strip_prefix("`cargo xtask scenario ")?.strip_suffix('`')?;
+    rest.split_whitespace().next().map(str::to_owned)
+}
+
+fn is_scenario(name: &str) -> bool {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../xtask/src/scenario");
+    let text = std::fs::read_to_string(folder.join(name.replace('-', "_") + ".rs"));
+    text.is_ok_and(|text| text.contains(&format!("name: \"{name}\"")))
 }
 
 /// The words of a command as a shell has them.

@@ -167,6 +167,8 @@ pub struct Metric {
     pub difference: Option<f64>,
     /// The same in its unit.
     pub absolute: Option<f64>,
+    /// Whether trials count whose output lacks it.
+    pub is_optional: bool,
 }
 
 /// What must hold for a level to have taken effect.

@@ -17,9 +17,11 @@ pub fn figures(
 ) -> Result<BTreeMap<String, f64>, String> {
     let mut figures = BTreeMap::new();
     for metric in plan.metrics_of(setting) {
-        let Some(series) = series(metric, seen).map_err(|why| format!("{}: {why}", metric.name))?
-        else {
-            continue;
+        let series = match series(metric, seen) {
+            Ok(Some(series)) => series,
+            Ok(None) => continue,
+            Err(_) if metric.is_optional => continue,
+            Err(why) => return Err(format!("{}: {why}", metric.name)),
         };
         let steady = &series[warm_up(&series)..];
         let value = median(steady).filter(|value| value.is_finite());
@@ -153,6 +155,7 @@ mod tests {
             divide: 1.0,
             difference: None,
             absolute: None,
+            is_optional: false,
         }
     }
 
@@ -198,6 +201,19 @@ mod tests {
             let error = series(&metric(source), &seen).expect_err(part);
             assert!(error.contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn a_trial_without_an_optional_metric_counts_and_one_without_another_does_not() {
+        let text = crate::plan::tests::SMALL.replace("value = \"p50\"", "value = \"nosuch\"");
+        let figures = |text: &str| {
+            let plan = Plan::read(text, "small").unwrap_or_else(|faults| panic!("{faults}"));
+            let output = "{\"record\":\"latency\",\"p50\":7}".into();
+            figures(&plan, &Setting::new(), &Seen { output, ..Seen::default() })
+        };
+        assert!(figures(&text).is_err());
+        let optional = text.replace("value = \"nosuch\"", "value = \"nosuch\"\noptional = true");
+        assert_eq!(figures(&optional), Ok(BTreeMap::new()));
     }
 
     #[test]

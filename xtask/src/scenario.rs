@@ -8,12 +8,14 @@ mod disk;
 mod experiment;
 mod lab;
 mod machine;
+mod many_vcpus;
 mod nested_qemu;
 mod network;
 mod nvme;
 mod stage;
 mod user_land;
 mod xen;
+mod xen_clock;
 
 use crate::tally::Tally;
 use anyhow::{Context, Result, bail};
@@ -28,10 +30,12 @@ static ALL: &[&Scenario] = &[
     &lab::SCENARIO,
     &user_land::SCENARIO,
     &nested_qemu::SCENARIO,
+    &many_vcpus::SCENARIO,
     &experiment::SCENARIO,
     &network::SCENARIO,
     &nvme::SCENARIO,
     &xen::SCENARIO,
+    &xen_clock::SCENARIO,
 ];
 
 /// Those of `cargo xtask test`, one after the other; whether any found no kernel.

@@ -82,6 +82,7 @@ mod tests {
             divide,
             difference: None,
             absolute: None,
+            is_optional: false,
         };
         let printed = || Source::Regex("x".into());
         assert_eq!(step(&metric(printed(), 1.0), &[0.02, 0.021]), Some(0.1_f64.powi(3)));

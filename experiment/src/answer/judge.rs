@@ -88,7 +88,11 @@ pub(super) struct Judge<'p> {
 impl Judge<'_> {
     pub(super) fn cell(&self, cell: &Setting, own: &[&Over<'_>], arms: &[String; 2]) -> CellAnswer {
         let void = [1, 0].into_iter().find_map(|arm| void_arm(own, arm, &arms[arm]));
-        let metrics = self.plan.metrics_of(cell).map(|metric| self.metric(metric, cell, own));
+        let metrics = self.plan.metrics_of(cell).filter_map(|metric| {
+            let found = self.metric(metric, cell, own);
+            let is_absent = metric.is_optional && found.before.is_none() && found.after.is_none();
+            (!is_absent).then_some(found)
+        });
         CellAnswer {
             cell: cell.clone(),
             void,

@@ -282,6 +282,7 @@ static METRIC: Table = Table {
         key("divide", Kind::Number, "what values are divided by, such as 1000"),
         key("difference", Kind::Number, "percent that matters, for this metric"),
         key("absolute", Kind::Number, "the same in its unit, for what may be zero"),
+        key("optional", Kind::Truth, "whether trials count whose output lacks it"),
     ],
 };
 

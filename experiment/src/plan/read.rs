@@ -205,6 +205,7 @@ fn metric(reader: &mut Reader<'_>, read: &Read<'_>) -> Option<Metric> {
         divide: read.number("divide").unwrap_or(1.0),
         difference: read.number("difference"),
         absolute: read.number("absolute"),
+        is_optional: read.truth("optional").unwrap_or(false),
     })
 }
 

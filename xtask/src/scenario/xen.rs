@@ -239,7 +239,7 @@ fn check_exits(
 }
 
 /// Megahertz of a model's time stamp counter, from the model's file.
-fn clock(root: &Path, cpu: &str) -> Result<u64> {
+pub(super) fn clock(root: &Path, cpu: &str) -> Result<u64> {
     let file = root.join("machine/models").join(cpu).with_extension("toml");
     let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     let line = text.lines().find_map(|line| line.trim().strip_prefix("tsc_hertz"));
