@@ -24,6 +24,7 @@ pub mod evidence;
 pub mod explore;
 pub mod ground;
 pub mod host;
+mod interval;
 pub mod lesson;
 mod linux;
 pub mod plan;

@@ -9,5 +9,6 @@ mod recipe;
 pub use arm::{Arm, ModuleParameter, Setting};
 pub use experiment::{Experiment, Request};
 pub use needs::{Function, LinuxGuest, Needs};
+pub(crate) use processor::has_ipi_virtualization;
 pub use processor::vendor;
 pub use recipe::{Recipe, Verb};

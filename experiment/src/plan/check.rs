@@ -86,7 +86,7 @@ fn rules(kind: &str) -> (Redo, Option<&'static [&'static str]>) {
         "apic" => (Redo::Vm, Some(&["xapic", "x2apic"])),
         "fence" => (Redo::Live, Some(&["off", "on"])),
         "guests" | "vcpus" => (Redo::Vm, None),
-        "kernel" | "cpu" => (Redo::Reboot, None),
+        "kernel" | "cpu" | "topology" => (Redo::Reboot, None),
         _ => (Redo::Live, None),
     }
 }
@@ -108,11 +108,16 @@ fn of_factor(plan: &Plan, factor: &Factor, lines: &LinesOf, reader: &mut Reader<
         let is_right = match factor.kind.as_str() {
             "guests" | "vcpus" | "message" => level.parse::<u64>().is_ok_and(|number| number > 0),
             "clock" => keys::is_clock(level),
+            "topology" => keys::is_topology(level),
             _ => true,
         };
         if !is_right {
             let cause = format!("{} has the level {level:?}", factor.name);
-            reader.fault(lines.of("levels"), cause, "its levels are whole numbers above 0");
+            let remedy = match factor.kind.as_str() {
+                "topology" => keys::topology_remedy(),
+                _ => "its levels are whole numbers above 0".to_owned(),
+            };
+            reader.fault(lines.of("levels"), cause, remedy);
         }
     }
     for levels in std::iter::once(&factor.levels).chain(&factor.lab_levels) {

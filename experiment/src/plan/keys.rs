@@ -154,12 +154,28 @@ pub const FACTORS: &[&str] = &[
     "kernel",
     "cpu",
     "clock",
+    "topology",
 ];
 /// What `clock` can be beside a rate in Hz.
 pub const CLOCKS: &[&str] = &["base", "all-core", "boost"];
 /// Whether it is one of them or such a rate.
 pub fn is_clock(text: &str) -> bool {
     CLOCKS.contains(&text) || text.parse::<u64>().is_ok_and(|hertz| hertz > 0)
+}
+/// Levels at which emulated processors share something.
+pub const LEVELS: &[&str] = &["sockets", "dies", "ccx", "cores", "threads"];
+/// Whether it says how many there are of some of these: `sockets=2,cores=4`.
+pub fn is_topology(text: &str) -> bool {
+    let is_level = |word: &str| {
+        word.split_once('=').is_some_and(|(name, number)| {
+            LEVELS.contains(&name) && number.parse::<u16>().is_ok_and(|number| number > 0)
+        })
+    };
+    !text.is_empty() && text.split(',').all(is_level)
+}
+/// What would be one.
+pub fn topology_remedy() -> String {
+    format!("write LEVEL=N,... with levels of {}, such as ccx=2,cores=2", LEVELS.join(", "))
 }
 /// What `feature` can be.
 pub const FEATURES: &[&str] = &["avic", "x2avic", "apicv", "ipiv"];
@@ -221,6 +237,7 @@ static LAB: Table = Table {
         key("cpu", Kind::Text, "model of the emulated processors, such as zen4"),
         key("clock", Kind::Text, "of its cores: base, all-core, boost (the default), or Hz"),
         key("cpus", Kind::Integer, "processors of the emulated host; 2"),
+        key("topology", Kind::Text, "in place of cpus: what they share, as lab's --topology"),
         key("memory", Kind::Text, "of the emulated host; 1G"),
         key("kernel", Kind::Text, "of the emulated host, such as debian-13"),
         key("vcpus", Kind::Integer, "vCPUs of a guest; 2"),

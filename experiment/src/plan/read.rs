@@ -256,10 +256,23 @@ fn lab(reader: &mut Reader<'_>, read: &Read<'_>) -> LabSetup {
         let remedy = format!("write {}, or a rate in Hz", keys::CLOCKS.join(", "));
         reader.fault(read.line_of("clock"), format!("clock = {clock:?}"), remedy);
     }
+    let topology = read.text("topology");
+    if let Some(topology) = &topology {
+        let line = read.line_of("topology");
+        if read.has("cpus") {
+            let cause = "[lab] has both cpus and topology";
+            reader.fault(line, cause, "leave cpus out: a topology says how many there are");
+        }
+        if !keys::is_topology(topology) {
+            let cause = format!("topology = {topology:?}");
+            reader.fault(line, cause, keys::topology_remedy());
+        }
+    }
     LabSetup {
         cpu: text("cpu", "zen4"),
         clock,
         cpus,
+        topology,
         memory: text("memory", "1G"),
         kernel: read.text("kernel"),
         vcpus,

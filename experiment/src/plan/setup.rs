@@ -9,6 +9,8 @@ pub struct LabSetup {
     pub clock: Option<String>,
     /// Processors of the emulated host.
     pub cpus: u16,
+    /// By what they share, in place of their number; unless a factor says it.
+    pub topology: Option<String>,
     /// Of the emulated host, such as `1G`.
     pub memory: String,
     /// Of the emulated host; the lab's usual one if None.

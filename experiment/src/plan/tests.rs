@@ -155,6 +155,20 @@ const BROKEN: [(&str, &str, usize, &str, &str); 43] = [
     ("workload = \"ipi\"", "workload = \"ipi\"\nvcpus = 4096", 24, "vcpus = 4096", "1 to 512"),
     (
         "workload = \"ipi\"",
+        "workload = \"ipi\"\ntopology = \"complexes=2\"",
+        24,
+        "topology = \"complexes=2\"",
+        "such as ccx=2,cores=2",
+    ),
+    (
+        "workload = \"ipi\"",
+        "workload = \"ipi\"\ncpus = 4\ntopology = \"ccx=2,cores=2\"",
+        25,
+        "[lab] has both cpus and topology",
+        "leave cpus out",
+    ),
+    (
+        "workload = \"ipi\"",
         "workload = \"ipi\"\n[host]\nguests = 1",
         24,
         "[host] has no command",

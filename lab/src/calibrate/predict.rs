@@ -5,6 +5,7 @@
 
 use super::place::{Moment, Place, Time};
 use crate::host::Host;
+use crate::interval::{Interval, interval};
 use crate::plan::{Experiment, Setting};
 use crate::protocol::{Guest, Step};
 use crate::watch::Watch;
@@ -14,9 +15,6 @@ use board::cost::CostProfile;
 
 /// Of one life: from some seeds, whose mean is told.
 const SEEDS: &str = " samples=40 warmup=10 seeds=2";
-
-/// The likely value and the interval in which one more run lies nine times of ten.
-pub type Interval = [f64; 3];
 
 /// A figure of a workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,29 +29,6 @@ pub struct Predicted {
     pub on: Option<Interval>,
     /// In percent.
     pub change: Option<Interval>,
-}
-
-/// The interval for one more value like those of some draws, with a deviation of its own on top:
-/// the few draws tell their deviation as well as they do (Student's t).
-pub(super) fn interval(values: &[f64], more: f64) -> Interval {
-    let count = values.len().max(2) as f64;
-    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let square = values.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    let own = student(count - 1.0) * (square * (1.0 + 1.0 / count)).sqrt();
-    let wide = own.hypot(NORMAL * more);
-    [mean, mean - wide, mean + wide]
-}
-
-/// What a normally distributed value exceeds once in twenty.
-const NORMAL: f64 = 1.644_854;
-
-/// The same of Student's t with so many degrees of freedom, by Fisher's expansion.
-fn student(freedom: f64) -> f64 {
-    let z = NORMAL;
-    let first = (z.powi(3) + z) / 4.0;
-    let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
-    let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
-    z + first / freedom + second / freedom.powi(2) + third / freedom.powi(3)
 }
 
 /// What virtual machines measure times in, of a workload that a host of this kind runs in each arm:
@@ -129,23 +104,4 @@ pub fn predict(
         Predicted { name, unit, off, on, change: some(&change, &of_change) }
     });
     Ok(predicted.collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_fewer_draws_the_wider_is_what_they_promise() {
-        // Tables of Student's distribution.
-        for (freedom, expected) in [(4.0, 2.132), (9.0, 1.833), (19.0, 1.729), (59.0, 1.671)] {
-            assert!((student(freedom) - expected).abs() < 0.01, "{freedom}: {}", student(freedom));
-        }
-        let [middle, low, high] = interval(&[9.0, 10.0, 11.0, 10.0, 10.0], 0.0);
-        assert_eq!(middle, 10.0);
-        // 2.132 times 0.7071 times the root of 1.2.
-        assert!((high - low - 2.0 * 1.651).abs() < 0.02, "{low} {high}");
-        let [_, low, high] = interval(&[10.0; 5], 1.0);
-        assert!((high - low - 2.0 * 1.645).abs() < 0.01, "{low} {high}");
-    }
 }

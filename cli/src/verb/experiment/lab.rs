@@ -23,7 +23,7 @@ use arch::time::Picoseconds;
 use bench::{Configuration, Outcome};
 use board::cost::CostProfile;
 use board::server_iommu;
-use board::topology::Topology;
+use board::topology::{Topology, TopologyError};
 use cpu::{CoreClock, CpuModel};
 use device::intel_82599::Wire;
 use std::collections::BTreeMap;
@@ -172,9 +172,12 @@ impl Place for Lab<'_> {
         let costs = model.and_then(|model| CostProfile::named(model.costs()).ok());
         let kernel = setup.kernel.as_deref().unwrap_or(USUAL);
         let mut facts = BTreeMap::from([
-            ("machine".into(), format!("{} emulated {} processors", setup.cpus, setup.cpu)),
+            ("machine".into(), machine(setup)),
             ("host kernel".into(), kernel.to_owned()),
         ]);
+        if let Some(topology) = &setup.topology {
+            facts.insert("topology".into(), topology.clone());
+        }
         if let Some(clock) = &setup.clock {
             facts.insert("clock".into(), clock.clone());
         }
@@ -203,6 +206,13 @@ fn modules(needs: &::lab::plan::Needs, host: &Host) -> Vec<&'static str> {
     let of_wires: &[&str] = if has_wires { &["ixgbevf"] } else { &[] };
     let to_give: &[&str] = if gives { &::lab::workload::device::MODULES } else { &[] };
     [needs.modules, of_wires, to_give].concat()
+}
+
+/// The emulated host in words.
+fn machine(setup: &LabSetup) -> String {
+    let of = setup.topology.as_ref().and_then(|text| text.parse::<Topology>().ok());
+    let count = of.map_or(setup.cpus, |topology| topology.cpu_count());
+    format!("{count} emulated {} processors", setup.cpu)
 }
 
 /// What the setting comes to.
@@ -243,11 +253,12 @@ fn trial(plan: &Plan, setting: &Setting) -> anyhow::Result<Trial> {
         parameters.push(format!("{of}={}", setting[&factor.name]));
     }
     let append = format!("{} {}", setup.append, level("append").unwrap_or_default());
-    let host = host(setup, model, &needs)?;
+    let topology = topology(setup, level("topology"))?;
+    let host = host(setup, topology, model, &needs)?;
     let kernel = level("kernel").or(setup.kernel.clone()).unwrap_or_else(|| USUAL.to_owned());
     let name = format!(
-        "{cpu} {clock} {} {} {kernel} {parameters:?} {:?} {:?} {:?} {} {:?}",
-        setup.cpus, setup.memory, needs.image, arm.parameters, arm.without, arm.host, setup.add
+        "{cpu} {clock} {topology:?} {} {kernel} {parameters:?} {:?} {:?} {:?} {} {:?}",
+        setup.memory, needs.image, arm.parameters, arm.without, arm.host, setup.add
     );
     Ok(Trial {
         name,
@@ -285,7 +296,20 @@ fn arm(plan: &Plan, setting: &Setting, model: &CpuModel) -> anyhow::Result<Arm> 
     experiment.arms().into_iter().next().context("no arm")
 }
 
-fn host(setup: &LabSetup, model: CpuModel, needs: &::lab::plan::Needs) -> anyhow::Result<Host> {
+/// By what the emulated host's processors share, as the setting or the plan has it.
+fn topology(setup: &LabSetup, level: Option<String>) -> anyhow::Result<Topology> {
+    let Some(text) = level.as_ref().or(setup.topology.as_ref()) else {
+        return Ok(Topology::of_cores(setup.cpus)?);
+    };
+    text.parse().map_err(|why: TopologyError| anyhow!("topology = {text}: {why}"))
+}
+
+fn host(
+    setup: &LabSetup,
+    topology: Topology,
+    model: CpuModel,
+    needs: &::lab::plan::Needs,
+) -> anyhow::Result<Host> {
     let wires = match needs.function {
         Some(Function::Wire) => vec![Wire::Pair],
         _ => Vec::new(),
@@ -302,7 +326,7 @@ fn host(setup: &LabSetup, model: CpuModel, needs: &::lab::plan::Needs) -> anyhow
         has_pulse: needs.function == Some(Function::Pulse),
         wires,
         devices: Vec::new(),
-        topology: Topology::of_cores(setup.cpus)?,
+        topology,
         memory: parse_bytes(&setup.memory).map_err(|why| anyhow!(why))?,
         append: String::new(),
         model,

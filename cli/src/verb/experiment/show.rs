@@ -54,7 +54,7 @@ fn described(plan: &Plan, columns: usize) -> String {
             None => format!(
                 "in the lab: {} on {} {} processors, {} vCPUs, clock {}; scale: {}",
                 setup.workload,
-                setup.cpus,
+                setup.topology.clone().unwrap_or_else(|| setup.cpus.to_string()),
                 setup.cpu,
                 setup.vcpus,
                 setup.clock.as_deref().unwrap_or("boost"),

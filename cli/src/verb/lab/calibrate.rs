@@ -56,6 +56,9 @@ pub(super) struct Arguments {
     /// The first of these seeds
     #[arg(long, value_name = "N", default_value_t = 1, requires = "closed_loop")]
     first_seed: u64,
+    /// The closed loop's hosts have the feature switched off while they are measured
+    #[arg(long, requires = "closed_loop")]
+    off: bool,
     /// Workloads that the closed loop predicts: those that a benchmark guest runs
     #[arg(long = "predict", value_name = "WORKLOAD", requires = "closed_loop", default_values = ["timer", "mesh"])]
     workloads: Vec<String>,
@@ -91,7 +94,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut sandbox = Sandbox::default();
     let output = arguments.output.as_deref().map(|path| sandbox.output(path)).transpose()?;
     arguments.host.shut_in(&mut sandbox);
-    let is_on = measured.as_ref().is_none_or(|measured| measured.host.is_on);
+    let is_on = measured.as_ref().map_or(!arguments.off, |measured| measured.host.is_on);
     let setting = if is_on { Setting::On } else { Setting::Off };
     let experiment = Experiment::of_model(&host.model, &Setting::BOTH);
     let parameters = experiment.arm(setting).parameters;

@@ -1,4 +1,7 @@
-//! `avicenna lab predict`: what a host would measure with the feature off and on, by its profile.
+//! `avicenna lab predict`: what a host would measure with the feature off and on, by its profile;
+//! of a recording, what it would save.
+
+mod recorded;
 
 use super::arguments::HostArguments;
 use super::kernel::{Found, kernel};
@@ -7,6 +10,7 @@ use crate::sandbox::Sandbox;
 use crate::status::{Status, Usage};
 use crate::terminal;
 use anyhow::{Context, bail};
+use board::cost::CostProfile;
 use lab::calibrate::{Interval, Place, Predicted, predict, steps};
 use lab::drive::session::Session;
 use lab::host::image;
@@ -14,10 +18,15 @@ use lab::plan::{Experiment, Setting};
 use lab::watch::{Told, Watch};
 use lab::workload::{self, Chosen};
 use report::grid::{Grid, Value};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
+    /// Exits that were recorded on the host without the feature, by exits record or another program:
+    /// what it would save there, computed without a run
+    #[arg(value_name = "RECORDING", conflicts_with_all = ["workload", "draws"])]
+    recording: Option<PathBuf>,
     #[arg(long, value_name = "WORKLOAD", default_value = "ipi", help = workload::summaries())]
     workload: String,
     /// Under how many draws of the profile's figures it runs; of a profile that lab calibrate wrote
@@ -29,6 +38,9 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    if let Some(recording) = &arguments.recording {
+        return recorded::run(recording, &arguments.host.host()?);
+    }
     let workload: Chosen = arguments
         .workload
         .parse()
@@ -55,13 +67,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let mut place = Place::new(&mut session);
     let predicted = predict(&mut place, &all, &profile, arguments.draws, &mut watch)?;
     stages.close();
-    let of = match &profile.fit {
-        Some(fit) if fit.misfit => {
-            format!("fitted to {}, whose times it does NOT explain: misfit", fit.host)
-        }
-        Some(fit) => format!("fitted to {}", fit.host),
-        None => "not fitted: intervals are those of its sources".to_owned(),
-    };
+    let of = whence(&profile);
     terminal::print(&format!(
         "{}, {} off and on, by {} draws of the cost profile {} ({of}); median and 90 % interval\n{}",
         workload.title(),
@@ -71,6 +77,17 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         grid(&predicted).to_text_within(terminal::columns())
     ));
     Ok(Status::Clean.into())
+}
+
+/// Whence the profile's figures are.
+fn whence(profile: &CostProfile) -> String {
+    match &profile.fit {
+        Some(fit) if fit.misfit => {
+            format!("fitted to {}, whose times it does NOT explain: misfit", fit.host)
+        }
+        Some(fit) => format!("fitted to {}", fit.host),
+        None => "not fitted: intervals are those of its sources".to_owned(),
+    }
 }
 
 fn grid(predicted: &[Predicted]) -> Grid {
