@@ -84,7 +84,7 @@ fn run() -> anyhow::Result<()> {
             ToAgent::Give(address) => function::bind(&address).map(|()| FromAgent::Standby),
             ToAgent::Symbols => symbols::all(),
             ToAgent::Name(addresses) => symbols::name(&addresses),
-            ToAgent::Go | ToAgent::Stop => continue,
+            ToAgent::Go | ToAgent::GoByLine | ToAgent::Stop => continue,
             ToAgent::Shell { rows, columns, parameters } => {
                 let left = modules.load(&parameters).and_then(|_| command::shell(rows, columns));
                 line.send(&left.unwrap_or_else(|error| FromAgent::Failed(format!("{error:#}"))))?;

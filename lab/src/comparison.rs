@@ -8,6 +8,7 @@ mod exit;
 pub mod inhibition;
 mod measure;
 pub mod per_ipi;
+pub(crate) mod prices;
 pub(crate) mod spread;
 
 pub use agreement::Agreement;
@@ -15,6 +16,7 @@ pub use exit::ExitRow;
 pub(crate) use inhibition::history;
 pub(crate) use measure::side_by_side;
 pub use measure::{Measure, Spreads};
+pub use prices::{Prices, Within};
 pub use spread::Spread;
 
 use crate::drive::counters::{Count, Reason, Tally};

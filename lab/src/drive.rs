@@ -20,6 +20,8 @@ use trace::Record;
 
 /// Virtual time between two looks at the machine.
 const SLICE: Picoseconds = Picoseconds::from_milliseconds(5);
+/// The same where what a guest prints is to be known soon.
+const FINE: Picoseconds = Picoseconds::from_nanoseconds(200_000);
 /// Lines of a console that explain an end.
 const LAST_LINES: usize = 15;
 /// Lines shown of a fault of its kernel.
@@ -41,6 +43,16 @@ pub(crate) struct Drive {
     pub(crate) kept: Option<Vec<Record>>,
     /// Looks where the host's processors are meanwhile.
     sampling: Option<Sampling>,
+    slice: Picoseconds,
+}
+
+/// What is kept of a run outside of the machine.
+struct Outside {
+    counters: Counters,
+    console: Vec<u8>,
+    recording: Option<Recording>,
+    kept: Option<Vec<Record>>,
+    sampling: Option<Sampling>,
 }
 
 impl Drive {
@@ -52,13 +64,39 @@ impl Drive {
             recording: None,
             kept: None,
             sampling: None,
+            slice: SLICE,
         }
+    }
+
+    /// Whether what a guest prints is to be known soon.
+    fn look_often(&mut self, is_often: bool) {
+        self.slice = if is_often { FINE } else { SLICE };
     }
 
     /// Counts from here on.
     pub(crate) fn count(&mut self) {
         self.machine.state.wiring.recorder.records = Some(Vec::new());
         self.counters.clear();
+    }
+
+    /// What is kept of the run outside of the machine, which goes on for a while as if nobody
+    /// looked.
+    fn set_aside(&mut self) -> Outside {
+        Outside {
+            counters: self.counters.clone(),
+            console: self.console.clone(),
+            recording: self.recording.take(),
+            kept: self.kept.take(),
+            sampling: self.sampling.take(),
+        }
+    }
+
+    /// The machine is where it was when that was set aside.
+    fn take_up(&mut self, outside: Outside) {
+        self.drain();
+        let Outside { counters, console, recording, kept, sampling } = outside;
+        (self.counters, self.console, self.recording) = (counters, console, recording);
+        (self.kept, self.sampling) = (kept, sampling);
     }
 
     /// Runs on for a slice, if the watch lets it; the outcome if the machine came to an end.
@@ -72,7 +110,7 @@ impl Drive {
         if now >= limit {
             return Err(Halt::VirtualTime(limit));
         }
-        let until = now.saturating_add(SLICE);
+        let until = now.saturating_add(self.slice);
         let outcome = match &mut self.sampling {
             Some(sampling) => sampling.run(&mut self.machine, until),
             None => self.machine.run(Limits { until, instructions: u64::MAX }),

@@ -193,6 +193,7 @@ mod tests {
             on: Some(*on),
             samples: 1,
             over_seeds: None,
+            over_prices: None,
         };
         Comparison {
             name: name.into(),

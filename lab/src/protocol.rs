@@ -197,6 +197,8 @@ pub enum ToAgent {
     Prepare(Box<Step>),
     /// Start it.
     Go,
+    /// The same, and tell at once of each line that the guest prints.
+    GoByLine,
     /// Load modules with these parameters; no virtual machine follows.
     Load(Vec<ModuleParameter>),
     /// Run a command on the host.

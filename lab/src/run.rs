@@ -64,6 +64,9 @@ pub struct Plan<'a> {
     /// In how many lives of a guest times are measured, each from another seed; of one life, from
     /// some seeds in it.
     pub seeds: u16,
+    /// Under how many draws of the costs that is measured besides which has no seeds, each in a life
+    /// of its own.
+    pub draws: u16,
     /// The APIC modes of guests; those of the workload if nothing was said.
     pub modes: Option<Modes>,
     /// Which interrupt of each arm is shown.
@@ -278,6 +281,7 @@ fn on_kernel(
     recording.map(Recording::finish).transpose()?;
     let mut comparisons = comparison::compare(&observed, &release, plan.example);
     comparison::spread::take(&mut comparisons, &repeated);
+    comparison::prices::take(&mut comparisons, &observed);
     for comparison in &mut comparisons {
         let own = parts.iter().filter(|(name, _)| *name == comparison.name);
         comparison.breakdown = own.flat_map(|(_, parts)| parts.clone()).collect();
@@ -343,7 +347,8 @@ fn perform(
     for step in &steps(plan, arm) {
         let purpose = if step.is_traced { "counting" } else { "timing" };
         watch.stage(&format!("{}, {}: {purpose}", step.name, arm.label));
-        observed.push(session.observe(step, plan.is_looked_at, watch)?);
+        let draws = seeds::draws(plan, step);
+        observed.push(session.observe(step, plan.is_looked_at, draws, watch)?);
     }
     Ok(observed)
 }

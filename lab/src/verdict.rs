@@ -209,6 +209,7 @@ mod tests {
                     on: Some(*on),
                     samples: 500,
                     over_seeds: None,
+                    over_prices: None,
                 })
                 .collect(),
             ..Comparison::default()

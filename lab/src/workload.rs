@@ -148,14 +148,23 @@ pub(crate) fn seeded(one: &Observed) -> Vec<Vec<Figure>> {
     by_seed(one).split_off(1)
 }
 
+/// The figures in lines of a workload's guest.
+pub(crate) fn figures_in<'a>(workload: &str, lines: impl Iterator<Item = &'a str>) -> Vec<Figure> {
+    let Some(workload) = named(workload) else { return Vec::new() };
+    records(lines).filter_map(|record| workload.figure(&record)).collect()
+}
+
+fn records<'a>(lines: impl Iterator<Item = &'a str>) -> impl Iterator<Item = Json> {
+    lines.filter_map(|line| {
+        line.starts_with('{').then(|| serde_json::from_str::<Json>(line).ok()).flatten()
+    })
+}
+
 /// Those before the first seed, then those of each.
 fn by_seed(one: &Observed) -> Vec<Vec<Figure>> {
     let mut all = vec![Vec::new()];
     let Some(workload) = named(&one.step.workload) else { return all };
-    let records = one.result.console.iter().filter_map(|line| {
-        line.starts_with('{').then(|| serde_json::from_str::<Json>(line).ok()).flatten()
-    });
-    for record in records {
+    for record in records(one.result.console.iter().map(String::as_str)) {
         if record["record"].as_str() == Some("seed") {
             all.push(Vec::new());
         }

@@ -21,6 +21,7 @@ use device::{Chipset, ChipsetConfiguration, Date, map};
 use interrupt::io_apic::{IoApic, IoApicModel};
 use kvm_ioctls::VmFd;
 use std::sync::{Arc, Mutex};
+use std::thread::Thread;
 use std::time::Instant;
 
 /// Where the I/O APIC is, and how much it decodes.
@@ -55,6 +56,8 @@ pub(crate) struct Devices {
     started: Instant,
     /// What the guest wrote to its serial ports: (port, byte).
     pub(crate) console: Vec<(u8, u8)>,
+    /// Who is woken at the end of each line of it.
+    pub(crate) reader: Option<Thread>,
     pub(crate) outcome: Option<Outcome>,
 }
 
@@ -83,6 +86,7 @@ impl Devices {
             vm,
             started: Instant::now(),
             console: Vec::new(),
+            reader: None,
             outcome: None,
         }
     }
@@ -142,7 +146,12 @@ impl Devices {
         match effect {
             Effect::Line { gsi, asserted } => self.set_line(gsi, asserted),
             Effect::MessageSignalled(message) => self.signal(message),
-            Effect::Console { port, byte } => self.console.push((port, byte)),
+            Effect::Console { port, byte } => {
+                self.console.push((port, byte));
+                if let Some(reader) = self.reader.as_ref().filter(|_| byte == b'\n') {
+                    reader.unpark();
+                }
+            }
             Effect::PowerOff => self.end(Outcome::PowerOff),
             Effect::Reset => self.end(Outcome::Reset),
             Effect::DebugExit { value } => self.end(Outcome::DebugExit(value)),

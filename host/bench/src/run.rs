@@ -33,6 +33,7 @@ impl VirtualMachine {
         register_signal_handler(SIGRTMIN(), interrupt)
             .map_err(|error| BenchError::Signal(error.to_string()))?;
         let over = Arc::new(AtomicBool::new(false));
+        lock(&self.devices).reader = self.is_read_by_line.then(std::thread::current);
         let places = places(self.is_pinned);
         let threads: Vec<io::Result<JoinHandle<Exits>>> = std::mem::take(&mut self.vcpus)
             .into_iter()
@@ -94,7 +95,11 @@ impl VirtualMachine {
             if started.elapsed() >= limit {
                 return Outcome::TimeLimit;
             }
-            std::thread::sleep(next.unwrap_or(PULSE).min(PULSE));
+            let rest = next.unwrap_or(PULSE).min(PULSE);
+            match self.is_read_by_line {
+                true => std::thread::park_timeout(rest),
+                false => std::thread::sleep(rest),
+            }
         }
     }
 }

@@ -34,6 +34,7 @@ pub struct VirtualMachine {
     _spare: Option<VcpuFd>,
     pub(crate) devices: Arc<Mutex<Devices>>,
     pub(crate) is_pinned: bool,
+    pub(crate) is_read_by_line: bool,
     description: String,
 }
 
@@ -73,9 +74,15 @@ impl VirtualMachine {
             vcpus,
             devices: Arc::new(Mutex::new(devices)),
             is_pinned: configuration.is_pinned,
+            is_read_by_line: false,
             _spare: spare,
             description: boot.description,
         })
+    }
+
+    /// What the guest prints is looked at when a line ends, not from time to time.
+    pub fn read_by_line(&mut self) {
+        self.is_read_by_line = true;
     }
 
     /// Gives the guest the function of this host at `address`, such as `0000:00:15.0`, which is

@@ -29,8 +29,12 @@ pub(super) fn perform(
     let has_device = workload.needs().function.is_some();
     let tracing = step.is_traced.then(|| Tracing::start(has_device)).transpose()?;
     line.send(&FromAgent::Standby)?;
-    anyhow::ensure!(line.receive()? == ToAgent::Go, "the session broke off");
+    let go = line.receive()?;
+    anyhow::ensure!(matches!(go, ToAgent::Go | ToAgent::GoByLine), "the session broke off");
     let (mut vm, mut attendant) = prepare(workload, step)?;
+    if go == ToAgent::GoByLine {
+        vm.read_by_line();
+    }
     let mut others = others(workload, step)?;
     if let Some(tracing) = &tracing {
         tracing.mark_begin()?;

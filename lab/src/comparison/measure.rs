@@ -1,6 +1,8 @@
 //! What guests measured, side by side.
 
+use super::prices::Prices;
 use super::spread::Spread;
+use crate::plan::Setting;
 use crate::workload::figure::Figure;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +25,9 @@ pub struct Measure {
     /// are `off` and `on`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_seeds: Option<Spreads>,
+    /// Where it was measured under draws of the costs: how far they and seeds may carry it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_prices: Option<Prices>,
 }
 
 /// Of both sides.
@@ -36,10 +41,24 @@ pub struct Spreads {
 }
 
 impl Measure {
-    /// Whether chance alone could have made the change: the intervals of the two sides meet.
+    /// Whether chance alone could have made the change, or prices that are off: its interval holds
+    /// none, or those of the two sides meet.
     pub fn is_within_chance(&self) -> bool {
+        if let Some(is_open) = self.over_prices.and_then(|prices| prices.leave_open()) {
+            return is_open;
+        }
         let spreads = self.over_seeds.and_then(|both| both.off.zip(both.on));
         spreads.is_some_and(|(off, on)| off.low <= on.high && on.low <= off.high)
+    }
+
+    /// How far a side's value may be off: by prices and seeds, or by seeds alone where prices were
+    /// not drawn.
+    pub fn half(&self, setting: Setting) -> Option<f64> {
+        let is_on = setting.is_on();
+        let value = if is_on { self.on } else { self.off }?;
+        let prices = self.over_prices.and_then(|both| if is_on { both.on } else { both.off });
+        let seeds = self.over_seeds.and_then(|both| if is_on { both.on } else { both.off });
+        prices.map(|within| within.half(value)).or(seeds.map(|spread| spread.half()))
     }
 
     /// From off to on, in percent.
@@ -53,7 +72,8 @@ impl Measure {
         !self.unit.ends_with("/s")
     }
 
-    /// The change with its sign turned so that more is worse; none where chance could have made it.
+    /// The change with its sign turned so that more is worse; none where chance or prices could
+    /// have made it.
     pub fn worsening(&self) -> Option<f64> {
         let change = self.change().filter(|_| !self.is_within_chance());
         change.map(|change| if self.is_better_when_less() { change } else { -change })
@@ -78,6 +98,7 @@ pub(crate) fn side_by_side(off: Option<Vec<Figure>>, on: Option<Vec<Figure>>) ->
         unit: figure.unit,
         samples: figure.samples,
         over_seeds: None,
+        over_prices: None,
     };
     known.into_iter().map(measure).collect()
 }

@@ -127,6 +127,7 @@ mod tests {
                 on: None,
                 samples: 100,
                 over_seeds: None,
+                over_prices: None,
             };
             set(&mut measure, Some(spread(off)), Some(spread(on)));
             measure

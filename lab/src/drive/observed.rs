@@ -18,8 +18,19 @@ pub struct Observed {
     pub window: Option<Tally>,
     /// Interrupts of a step that measured times, as they went.
     pub examples: Option<Examples>,
+    /// What the guest measured under draws of the costs, where that was asked for.
+    pub drawn: Vec<Drawn>,
     /// Virtual time that the step took, module loading included.
     pub time: Picoseconds,
+}
+
+/// What a guest measured of one of its seeds under costs that were drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// Which seed of gaps it was; zero of what is not measured from seeds.
+    pub seed: u64,
+    /// What the guest printed.
+    pub lines: Vec<String>,
 }
 
 impl Observed {

@@ -1,6 +1,7 @@
 //! The outside: a machine with the agent in it, driven step by step.
 
 mod command;
+mod draws;
 mod inbox;
 mod kept;
 mod place;
@@ -8,6 +9,7 @@ mod point;
 mod visit;
 
 pub use command::{Keyboard, Typed};
+pub(crate) use draws::Draws;
 pub use kept::Kept;
 pub use visit::{Meanwhile, Visitor};
 
@@ -131,11 +133,12 @@ impl Session {
     }
 
     /// Performs one step, and looks at its interrupts and, if that is asked for, at where
-    /// processors are meanwhile.
+    /// processors are meanwhile. Times are measured under draws of the costs besides.
     pub(crate) fn observe(
         &mut self,
         step: &Step,
         is_looked_at: bool,
+        draws: Draws,
         watch: &mut Watch<'_>,
     ) -> anyhow::Result<Observed> {
         // What others count while times are measured takes time; of a device's interrupts it is
@@ -143,7 +146,7 @@ impl Session {
         let is_measured = !step.is_traced || step.workload == "device";
         self.drive.kept = is_measured.then(Vec::new);
         self.drive.sampling = (is_measured && is_looked_at).then(Sampling::new);
-        let mut observed = self.perform(step, watch)?;
+        let mut observed = self.perform_drawn(step, draws, watch)?;
         let samples = self.drive.sampling.take().map(Sampling::finish).unwrap_or_default();
         let kept = self.drive.kept.take();
         observed.examples = kept.and_then(|kept| Examples::find(&kept, &samples));
@@ -152,6 +155,15 @@ impl Session {
 
     /// Performs one step. The watch is told what the guest prints.
     pub fn perform(&mut self, step: &Step, watch: &mut Watch<'_>) -> anyhow::Result<Observed> {
+        self.perform_drawn(step, Draws::default(), watch)
+    }
+
+    fn perform_drawn(
+        &mut self,
+        step: &Step,
+        draws: Draws,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<Observed> {
         let started = self.virtual_time();
         let own = Picoseconds::from_milliseconds(step.limit.saturating_mul(1000));
         let limit = self.after(BOOT_LIMIT.saturating_add(own));
@@ -170,11 +182,25 @@ impl Session {
                 "avicenna: the debugger sees {name}, {arm}: {purpose}; what follows runs without it"
             ));
         }
-        self.send(&ToAgent::Go)?;
+        let mut drawn = match draws.of_lives {
+            0 => Vec::new(),
+            lives => self.live_drawn(step, lives, limit, watch)?,
+        };
+        let mut awaits_seed = draws.of_seeds > 0;
+        self.send(if awaits_seed { &ToAgent::GoByLine } else { &ToAgent::Go })?;
+        self.drive.look_often(awaits_seed);
         loop {
             match self.receive(limit, watch)? {
-                FromAgent::Progress(text) => watch.line(&text),
+                FromAgent::Progress(text) => {
+                    watch.line(&text);
+                    if awaits_seed && draws::seed_of(&text).is_some() {
+                        awaits_seed = false;
+                        drawn.extend(self.measure_drawn(draws.of_seeds, limit, watch)?);
+                        self.drive.look_often(false);
+                    }
+                }
                 FromAgent::Finished(result) => {
+                    self.drive.look_often(false);
                     self.drive.drain();
                     return Ok(Observed {
                         step: step.clone(),
@@ -182,6 +208,7 @@ impl Session {
                         all: self.counters().all().clone(),
                         window: self.counters().window().cloned(),
                         examples: None,
+                        drawn,
                         time: Picoseconds(self.virtual_time().0 - started.0),
                     });
                 }

@@ -286,6 +286,8 @@ fn side_by_side(first: &Row, second: &Row, side: Side) -> Comparison {
             off: spread(first, &figure.name),
             on: spread(second, &figure.name),
         }),
+        // Both have the same prices.
+        over_prices: None,
     });
     Comparison {
         name: first.name.clone(),

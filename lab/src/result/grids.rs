@@ -2,7 +2,7 @@
 
 use crate::comparison::between::Between;
 use crate::comparison::breakdown::Breakdown;
-use crate::comparison::{ArmExample, Comparison, Counted, Spread};
+use crate::comparison::{ArmExample, Comparison, Counted, Spread, Within};
 use crate::drive::counters::Count;
 use crate::evidence::Prediction;
 use crate::evidence::table::decimals;
@@ -273,16 +273,32 @@ fn measure_grid(comparison: &Comparison) -> Grid {
     grid
 }
 
-/// The same from several seeds: means, and what they may be off by.
+/// The same from several seeds: means, and between what they lie by seeds and, where these were
+/// drawn, by prices.
 fn seeded_grid(comparison: &Comparison) -> Grid {
     let mut grid = Grid::new(
         format!("{}: what the guest measured, means over seeds", comparison.name),
-        &["measure", "unit", "off", "off +-", "on", "on +-", "change %", "seeds"],
+        &[
+            "measure",
+            "unit",
+            "off",
+            "off within",
+            "on",
+            "on within",
+            "change %",
+            "within",
+            "seeds",
+            "draws",
+        ],
     );
     for measure in &comparison.measures {
         let spreads = measure.over_seeds;
-        let half = |spread: Option<Spread>| spread.map(|spread| (spread.high - spread.low) / 2.0);
         let (off, on) = (spreads.and_then(|both| both.off), spreads.and_then(|both| both.on));
+        let prices = measure.over_prices;
+        let side = |within: Option<Within>, spread: Option<Spread>| {
+            let own = spread.map(|spread| Within { low: spread.low, high: spread.high });
+            ends(within.or(own), 0)
+        };
         let change = match measure.change() {
             Some(change) if measure.is_within_chance() => {
                 Value::text(format!("cannot tell ({change:+.1})"))
@@ -294,14 +310,23 @@ fn seeded_grid(comparison: &Comparison) -> Grid {
             Value::text(measure.name.clone()),
             Value::text(measure.unit),
             number(measure.off),
-            number(half(off)),
+            side(prices.and_then(|both| both.off), off),
             number(measure.on),
-            number(half(on)),
+            side(prices.and_then(|both| both.on), on),
             change,
+            ends(prices.and_then(|prices| prices.change), 1),
             Value::Count(off.or(on).map_or(1, |spread| spread.seeds as u64)),
+            prices.map_or(Value::Missing, |prices| Value::Count(prices.draws as u64)),
         ]);
     }
     grid
+}
+
+/// An interval in words.
+fn ends(within: Option<Within>, digits: usize) -> Value {
+    within.map_or(Value::Missing, |Within { low, high }| {
+        Value::text(format!("{low:.digits$} to {high:.digits$}"))
+    })
 }
 
 /// Parts of a figure that is not set beside a published one are in the JSON.

@@ -7,7 +7,7 @@ use super::{lane, remarks};
 use crate::comparison::per_ipi::ExitsPerIpi;
 use crate::comparison::{ArmExample, Comparison, ExitRow, Measure};
 use crate::drive::example::{Doing, Function, Span};
-use crate::plan::Arm;
+use crate::plan::{Arm, Setting};
 use report::grid::{Grid, escaped, grouped};
 use report::page::{self, AFTER, BEFORE, page};
 use report::plot::{self, Bar, Group, Pair, Stretch, Values};
@@ -256,12 +256,12 @@ fn measure_pairs(comparison: &Comparison, unit: &str) -> Vec<Pair> {
 /// The change, and where it was measured from several seeds whether chance alone could be it.
 fn note(measure: &Measure) -> String {
     let Some(change) = measure.change() else { return String::new() };
-    let spreads = measure.over_seeds.and_then(|both| Some((both.off?, both.on?)));
+    let halves = measure.half(Setting::Off).zip(measure.half(Setting::On));
     // Those that round to nothing are not told.
-    let spreads = spreads.filter(|(off, on)| off.half().max(on.half()) >= 0.5);
-    let interval = spreads.map_or_else(String::new, |(off, on)| {
-        format!(", off ±{:.0}, on ±{:.0} (95 %)", off.half(), on.half())
-    });
+    let halves = halves.filter(|(off, on)| off.max(*on) >= 0.5);
+    let of = if measure.over_prices.is_some() { "90 %, prices too" } else { "95 %" };
+    let interval =
+        halves.map_or_else(String::new, |(off, on)| format!(", off ±{off:.0}, on ±{on:.0} ({of})"));
     let doubt = if measure.is_within_chance() { "cannot tell: " } else { "" };
     format!("{doubt}{change:+.1} %{interval}")
 }

@@ -7,10 +7,11 @@ mod tests;
 
 use super::LabResult;
 use super::lane;
-use crate::comparison::{ArmExample, Comparison, Measure, Spread};
+use crate::comparison::{ArmExample, Comparison, Measure};
 use crate::drive::counters::Count;
 use crate::drive::example::Interrupt;
 use crate::evidence::Use;
+use crate::plan::Setting;
 use crate::verdict::none_lost;
 use crate::workload;
 use report::grid::{folded, grouped};
@@ -166,20 +167,12 @@ impl LabResult {
         found.map(|(one, place)| (one, &one.measures[place])).collect()
     }
 
-    /// How many times as fast that got.
+    /// How many times as fast that got, between the ends of all its intervals.
     fn gain(&self) -> Option<String> {
-        let factor = |measure: &Measure| {
-            if measure.is_within_chance() {
-                return Some(1.0);
-            }
-            let (off, on) = (measure.off?, measure.on?);
-            let (slow, fast) = if measure.is_better_when_less() { (off, on) } else { (on, off) };
-            (slow > 0.0 && fast > 0.0).then(|| slow / fast)
-        };
-        let mut factors: Vec<f64> =
-            self.headlines().iter().filter_map(|(_, measure)| factor(measure)).collect();
-        factors.sort_by(f64::total_cmp);
-        let (least, most) = (*factors.first()?, *factors.last()?);
+        let factors: Vec<(f64, f64)> =
+            self.headlines().iter().filter_map(|(_, measure)| factors(measure)).collect();
+        let least = factors.iter().map(|one| one.0).reduce(f64::min)?;
+        let most = factors.iter().map(|one| one.1).reduce(f64::max)?;
         let words = workload::of_title(&self.workload).headline().1;
         Some(match (least, most) {
             // What got slower is among the bad news.
@@ -245,9 +238,8 @@ impl LabResult {
             if unit.is_some() {
                 let measure = one.measures.iter().find(|measure| measure.name == headline.0);
                 row.push(measure.map_or_else(String::new, |measure| {
-                    let both = measure.over_seeds;
-                    let off = within(measure.off, both.and_then(|both| both.off));
-                    let on = within(measure.on, both.and_then(|both| both.on));
+                    let off = within(measure.off, measure.half(Setting::Off));
+                    let on = within(measure.on, measure.half(Setting::On));
                     format!("{off} -> {on}")
                 }));
             }
@@ -268,11 +260,19 @@ impl LabResult {
             Some(_) => "counted twice",
             None => "counted by the machine",
         };
-        let spreads = self.headlines().into_iter().filter_map(|(_, measure)| measure.over_seeds);
+        let headlines = self.headlines();
+        let spreads = headlines.iter().filter_map(|(_, measure)| measure.over_seeds);
         let seeds = spreads.filter_map(|both| both.off.or(both.on)).map(|one| one.seeds).max();
-        let of = match seeds {
-            Some(seeds) => format!(", {seeds} seeds ± 95 %"),
-            None => String::new(),
+        let draws = headlines.iter().filter_map(|(_, one)| Some(one.over_prices?.draws)).max();
+        let of = match (seeds, draws) {
+            (Some(seeds), Some(draws)) => {
+                format!(", {seeds} seeds and {draws} draws of prices ± 90 %")
+            }
+            (Some(seeds), None) => format!(", {seeds} seeds ± 95 %, likely prices"),
+            (None, Some(draws)) => format!(", {draws} draws of prices ± 90 %"),
+            (None, None) if headlines.is_empty() => String::new(),
+            // Only what was measured more than once tells how far it may be off.
+            (None, None) => ", ~ of one run, without an interval".to_owned(),
         };
         format!(
             "Exits: {counted}. Times: emulated{of}, {} of {} costs measured.",
@@ -366,19 +366,38 @@ impl LabResult {
     }
 }
 
+/// How many times as fast a figure got, at least and at most.
+fn factors(measure: &Measure) -> Option<(f64, f64)> {
+    measure.half(Setting::Off).or(measure.half(Setting::On))?;
+    if measure.is_within_chance() {
+        return Some((1.0, 1.0));
+    }
+    let factor = |percent: f64| {
+        let factor = 1.0 + percent / 100.0;
+        let factor = if measure.is_better_when_less() { 1.0 / factor } else { factor };
+        (factor.is_finite() && factor > 0.0).then_some(factor)
+    };
+    let change = measure.change()?;
+    let ends = measure.over_prices.and_then(|prices| prices.change);
+    let (low, high) = ends.map_or((change, change), |ends| (ends.low, ends.high));
+    let (one, other) = (factor(low)?, factor(high)?);
+    Some((one.min(other), one.max(other)))
+}
+
 fn percent(off: u64, on: u64) -> f64 {
     (on as f64 - off as f64) / off as f64 * 100.0
 }
 
-/// A value, and how far the mean of others like it may lie from it.
-fn within(value: Option<f64>, spread: Option<Spread>) -> String {
+/// A value, and how far others like it may lie from it.
+fn within(value: Option<f64>, half: Option<f64>) -> String {
     let Some(value) = value else { return "-".to_owned() };
     let number = |number: f64| match value < 10.0 {
         true => format!("{number:.2}"),
         false => grouped(number.round() as u64),
     };
+    let Some(half) = half else { return format!("~{}", number(value)) };
     // One that is not seen is left out.
-    let half = spread.map(|spread| number(spread.half()));
+    let half = Some(number(half));
     let half = half.filter(|half| half.contains(|digit: char| ('1'..='9').contains(&digit)));
     number(value) + &half.map_or_else(String::new, |half| format!(" ±{half}"))
 }

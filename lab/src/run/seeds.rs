@@ -9,7 +9,7 @@
 use super::{Plan, steps};
 use crate::comparison::spread::Repeated;
 use crate::drive::observed::Observed;
-use crate::drive::session::Session;
+use crate::drive::session::{Draws, Session};
 use crate::plan::Arm;
 use crate::protocol::{Guest, Step};
 use crate::watch::Watch;
@@ -27,6 +27,9 @@ const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 /// In one life: as many samples from seeds as there are before.
 const WITHIN: &str = "samples=200 seeds=10";
 
+/// Draws of the costs under which one of these seeds is measured.
+const DRAWS: u64 = 10;
+
 /// Has the benchmark guest measure times once more from some seeds, before its life ends.
 pub(super) fn within(step: &mut Step) {
     if let Guest::Benchmark(options) = &mut step.guest
@@ -34,6 +37,20 @@ pub(super) fn within(step: &mut Step) {
     {
         options.push(' ');
         options.push_str(WITHIN);
+    }
+}
+
+/// Under how many draws of the costs a step's times are measured besides.
+pub(super) fn draws(plan: &Plan<'_>, step: &Step) -> Draws {
+    let (is_benchmark, has_seeds) = match &step.guest {
+        Guest::Benchmark(options) => (true, options.ends_with(WITHIN)),
+        _ => (false, false),
+    };
+    // A Linux guest's steps are all traced.
+    let measures = !step.is_traced || !is_benchmark;
+    Draws {
+        of_seeds: if has_seeds { DRAWS } else { 0 },
+        of_lives: if measures { plan.draws.into() } else { 0 },
     }
 }
 

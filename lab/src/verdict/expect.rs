@@ -185,6 +185,7 @@ mod tests {
                 on: Some(2700.0),
                 samples: 500,
                 over_seeds: None,
+                over_prices: None,
             }],
             inhibited: Some((1.0, 0.0)),
             lost: vec!["xAPIC, on: an interrupt was lost".into()],

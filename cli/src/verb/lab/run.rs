@@ -72,6 +72,11 @@ pub(super) struct Arguments {
     /// of timers, gaps between samples, jitter of costs); 1 is one life with ten seeds of gaps
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     seeds: u16,
+    /// Under how many draws of the prices that is measured besides which is not measured from seeds
+    /// (workload mesh, Linux guests), each in a life of its own, so that it has an interval; 4 or
+    /// more. What is measured from seeds has ten draws anyway
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=100))]
+    draws: u16,
     /// Which interrupt of each arm the picture shows: typical, slowest, or worst-new (with the
     /// feature on the slowest with an exit of a kind that there was none of with it off, or else a
     /// typical one)
@@ -205,6 +210,7 @@ fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::
         expectations: &arguments.expectations,
         is_broken_down: arguments.breakdown,
         seeds: arguments.seeds,
+        draws: arguments.draws,
         modes: arguments.guest_apic.map(Into::into),
         example: arguments.example,
         is_looked_at: shows_functions(arguments),

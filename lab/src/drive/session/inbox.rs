@@ -11,7 +11,7 @@ const MOST_LINE: usize = 64 << 20;
 const MOST_FILE: u64 = 512 << 20;
 
 /// Messages, and the bytes of files behind them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Inbox {
     input: Vec<u8>,
     messages: VecDeque<FromAgent>,

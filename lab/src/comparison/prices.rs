@@ -1,0 +1,199 @@
+//! How far what a guest measured may be off because prices are: what it measured of the same seed,
+//! or in a life from the same moment, under draws of the costs from their ranges. Both sides
+//! have the same draws, so that in the change between them cancels what they share.
+
+use super::{Comparison, Measure};
+use crate::drive::observed::Observed;
+use crate::interval::interval;
+use crate::plan::Setting;
+use crate::workload;
+use crate::workload::figure::Figure;
+use serde::Serialize;
+
+/// Fewer draws than this tell nothing.
+const LEAST_DRAWS: usize = 4;
+/// What a normally distributed value exceeds on either side five times of a hundred.
+const NORMAL_95: f64 = 1.96;
+
+/// Between these one more value lies nine times of ten.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Within {
+    /// From here
+    pub low: f64,
+    /// to here.
+    pub high: f64,
+}
+
+/// Intervals of prices and seeds together.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Prices {
+    /// Without the feature.
+    pub off: Option<Within>,
+    /// With it.
+    pub on: Option<Within>,
+    /// Of the change, in percent.
+    pub change: Option<Within>,
+    /// How many draws there were.
+    pub draws: usize,
+}
+
+impl Within {
+    /// Around a value, by what it would be multiplied with.
+    fn around(value: f64, [_, low, high]: [f64; 3]) -> Self {
+        Self { low: (value * low).min(value).max(0.0), high: (value * high).max(value) }
+    }
+
+    /// How far the farther end is from a value.
+    pub fn half(&self, value: f64) -> f64 {
+        (value - self.low).max(self.high - value)
+    }
+
+    fn holds_zero(&self) -> bool {
+        (self.low..=self.high).contains(&0.0)
+    }
+}
+
+impl Prices {
+    /// Whether prices or chance could make the change go either way.
+    pub fn leave_open(&self) -> Option<bool> {
+        self.change.map(|change| change.holds_zero())
+    }
+}
+
+/// Gives comparisons what draws of the costs did to what they compare.
+pub(crate) fn take(comparisons: &mut [Comparison], observed: &[Observed]) {
+    for comparison in comparisons {
+        let of = |setting| {
+            let mut own = observed
+                .iter()
+                .filter(|one| one.step.name == comparison.name && one.step.arm.setting == setting);
+            own.find(|one| !one.drawn.is_empty()).map(Factors::of)
+        };
+        let (off, on) = (of(Setting::Off), of(Setting::On));
+        for measure in &mut comparison.measures {
+            let factors = |side: &Option<Factors>| Some(side.as_ref()?.of_figure(&measure.name));
+            measure.over_prices = prices(measure, factors(&off), factors(&on));
+        }
+    }
+}
+
+/// What a side measured under the likely costs and under each draw.
+struct Factors {
+    draws: Vec<(Vec<Figure>, Vec<Figure>)>,
+}
+
+impl Factors {
+    fn of(observed: &Observed) -> Self {
+        let mut likely = vec![workload::figures(observed)];
+        likely.extend(workload::seeded(observed));
+        let draws = observed.drawn.iter().filter_map(|drawn| {
+            let place = usize::try_from(drawn.seed).ok()?;
+            let lines = drawn.lines.iter().map(String::as_str);
+            let own = workload::figures_in(&observed.step.workload, lines);
+            Some((likely.get(place)?.clone(), own))
+        });
+        Self { draws: draws.collect() }
+    }
+
+    /// By what each draw multiplies a figure; none where it was not measured.
+    fn of_figure(&self, name: &str) -> Vec<Option<f64>> {
+        let value = |figures: &[Figure]| {
+            let figure = figures.iter().find(|figure| figure.name == name)?;
+            Some(figure.mean.unwrap_or(figure.value)).filter(|value| *value > 0.0)
+        };
+        let factor =
+            |(likely, own): &(Vec<Figure>, Vec<Figure>)| Some(value(own)? / value(likely)?);
+        self.draws.iter().map(factor).collect()
+    }
+}
+
+fn prices(
+    measure: &Measure,
+    off: Option<Vec<Option<f64>>>,
+    on: Option<Vec<Option<f64>>>,
+) -> Option<Prices> {
+    let share = |value: Option<f64>, is_on: bool| {
+        let spreads = measure.over_seeds?;
+        let spread = if is_on { spreads.on } else { spreads.off };
+        Some(spread?.half() / NORMAL_95 / value.filter(|value| *value > 0.0)?)
+    };
+    let shares = [share(measure.off, false), share(measure.on, true)].map(|one| one.unwrap_or(0.0));
+    let side = |value: Option<f64>, factors: &Option<Vec<Option<f64>>>, share: f64| {
+        let factors: Vec<f64> = factors.as_ref()?.iter().flatten().copied().collect();
+        (factors.len() >= LEAST_DRAWS).then_some(Within::around(value?, interval(&factors, share)))
+    };
+    let both = || {
+        let ratios = off.as_ref()?.iter().zip(on.as_ref()?);
+        let ratios: Vec<f64> = ratios.filter_map(|(off, on)| Some((*on)? / (*off)?)).collect();
+        let ratio = measure.on? / measure.off.filter(|off| *off > 0.0)?;
+        let [_, low, high] = interval(&ratios, shares[0].hypot(shares[1]));
+        let percent = |factor: f64| (ratio * factor - 1.0) * 100.0;
+        let (low, high) = (percent(low.min(1.0)), percent(high.max(1.0)));
+        (ratios.len() >= LEAST_DRAWS).then_some(Within { low, high })
+    };
+    let found = Prices {
+        off: side(measure.off, &off, shares[0]),
+        on: side(measure.on, &on, shares[1]),
+        change: both(),
+        draws: off.as_ref().or(on.as_ref())?.iter().flatten().count(),
+    };
+    (found.off.is_some() || found.on.is_some()).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measure(off: f64, on: f64) -> Measure {
+        Measure {
+            name: "ipi".into(),
+            unit: "cycles",
+            off: Some(off),
+            on: Some(on),
+            samples: 100,
+            over_seeds: None,
+            over_prices: None,
+        }
+    }
+
+    fn all(factors: &[f64]) -> Option<Vec<Option<f64>>> {
+        Some(factors.iter().copied().map(Some).collect())
+    }
+
+    #[test]
+    fn what_both_sides_share_cancels_in_the_change() {
+        let factors = [0.8, 0.9, 1.0, 1.1, 1.2];
+        let found = prices(&measure(1000.0, 500.0), all(&factors), all(&factors)).expect("prices");
+        // 2.132 times 0.1581 times the root of 1.2: 37 % to each side.
+        let off = found.off.expect("off");
+        assert!((off.low - 630.0).abs() < 5.0 && (off.high - 1370.0).abs() < 5.0, "{off:?}");
+        assert_eq!(found.change, Some(Within { low: -50.0, high: -50.0 }));
+        assert_eq!((found.leave_open(), found.draws), (Some(false), 5));
+    }
+
+    #[test]
+    fn a_change_that_prices_turn_round_is_left_open() {
+        let (off, on) = (all(&[1.0; 5]), all(&[0.8, 1.2, 0.9, 1.1, 1.0]));
+        let found = prices(&measure(1000.0, 950.0), off, on).expect("prices");
+        assert_eq!(found.leave_open(), Some(true), "{found:?}");
+        let mut measure = measure(1000.0, 950.0);
+        measure.over_prices = Some(found);
+        assert!(measure.is_within_chance() && measure.worsening().is_none());
+    }
+
+    #[test]
+    fn an_interval_holds_what_it_is_of_even_where_draws_are_all_dearer() {
+        let found = prices(&measure(1000.0, 500.0), all(&[1.3; 5]), None).expect("prices");
+        assert_eq!(found.off, Some(Within { low: 1000.0, high: 1300.0 }));
+        assert_eq!((found.on, found.change), (None, None));
+    }
+
+    #[test]
+    fn too_few_draws_tell_nothing() {
+        assert_eq!(prices(&measure(1000.0, 500.0), all(&[1.0, 1.1, 1.2]), None), None);
+        let some = Some(vec![Some(1.0), None, Some(1.1), None, Some(1.2)]);
+        assert_eq!(prices(&measure(1000.0, 500.0), some, None), None);
+    }
+}

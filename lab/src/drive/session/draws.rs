@@ -1,0 +1,136 @@
+//! What a guest measures under other prices: where the guest begins to measure from seeds, the
+//! machine is marked, goes on under one draw of the costs after the other until one whole seed was
+//! measured, and comes back each time. What is not measured from seeds takes a life of the guest
+//! for each draw, from the moment at which the step begins. In the end the machine goes on as if
+//! nothing had been: its hash is that of a run without draws.
+
+use super::Session;
+use crate::drive::observed::Drawn;
+use crate::protocol::{FromAgent, Step, ToAgent};
+use crate::watch::Watch;
+use anyhow::bail;
+use arch::time::Picoseconds;
+
+/// Lines that a guest prints of one seed, at most.
+const MOST_LINES: usize = 1000;
+
+/// Under how many draws of the costs a step's times are measured besides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Draws {
+    /// Of what is measured from seeds.
+    pub of_seeds: u64,
+    /// Of all else, each a life of its own.
+    pub of_lives: u64,
+}
+
+impl Session {
+    /// The agent stands by: performs the step under each of so many draws.
+    pub(super) fn live_drawn(
+        &mut self,
+        step: &Step,
+        draws: u64,
+        limit: Picoseconds,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<Vec<Drawn>> {
+        let mut each = |session: &mut Self, draw: u64, watch: &mut Watch<'_>| {
+            watch.stage(&format!("{}, {}: draw {draw} of {draws}", step.name, step.arm.label));
+            session.send(&ToAgent::Go)?;
+            loop {
+                match session.receive(limit, watch)? {
+                    FromAgent::Progress(_) => {}
+                    FromAgent::Finished(result) => {
+                        return Ok(Some(Drawn { seed: 0, lines: result.console }));
+                    }
+                    FromAgent::Failed(why) => bail!("under drawn costs: {why}"),
+                    other => bail!("under drawn costs the agent said {other:?}"),
+                }
+            }
+        };
+        self.drawn(draws, watch, &mut each)
+    }
+
+    /// The guest has begun with a seed: measures the next one under each of so many draws.
+    pub(super) fn measure_drawn(
+        &mut self,
+        draws: u64,
+        limit: Picoseconds,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<Vec<Drawn>> {
+        let mut each =
+            |session: &mut Self, _, watch: &mut Watch<'_>| session.next_seed(limit, watch);
+        self.drawn(draws, watch, &mut each)
+    }
+
+    /// Does something under each of so many draws, and goes back to this moment each time.
+    fn drawn(
+        &mut self,
+        draws: u64,
+        watch: &mut Watch<'_>,
+        each: &mut dyn FnMut(&mut Self, u64, &mut Watch<'_>) -> anyhow::Result<Option<Drawn>>,
+    ) -> anyhow::Result<Vec<Drawn>> {
+        self.drive.drain();
+        let profile = self.costs().clone();
+        let outside = self.drive.set_aside();
+        let inbox = self.inbox.clone();
+        let mark = self.drive.machine.mark();
+        let mut drawn = Vec::new();
+        for draw in 1..=draws {
+            self.set_costs(profile.drawn(draw));
+            drawn.extend(each(self, draw, watch)?);
+            self.return_to(&mark);
+            self.inbox.clone_from(&inbox);
+        }
+        self.set_costs(profile);
+        self.drive.machine.forget_mark();
+        self.drive.take_up(outside);
+        Ok(drawn)
+    }
+
+    /// What the guest measures of the next seed; none if there is no other.
+    fn next_seed(
+        &mut self,
+        limit: Picoseconds,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<Option<Drawn>> {
+        let mut own: Option<Drawn> = None;
+        loop {
+            let text = match self.receive(limit, watch)? {
+                FromAgent::Progress(text) => text,
+                FromAgent::Finished(_) => return Ok(own),
+                FromAgent::Failed(why) => bail!("under drawn costs: {why}"),
+                other => bail!("under drawn costs the agent said {other:?}"),
+            };
+            match (seed_of(&text), &mut own) {
+                (Some(_), Some(_)) => return Ok(own),
+                (Some(seed), None) => own = Some(Drawn { seed, lines: Vec::new() }),
+                (None, Some(own)) if own.lines.len() < MOST_LINES => own.lines.push(text),
+                (None, _) => {}
+            }
+        }
+    }
+}
+
+/// The seed that a guest's line says begins.
+pub(super) fn seed_of(line: &str) -> Option<u64> {
+    let record: serde_json::Value =
+        line.starts_with('{').then(|| serde_json::from_str(line).ok())??;
+    (record["record"].as_str() == Some("seed")).then(|| record["seed"].as_u64())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_is_a_record_of_that_name_with_a_number() {
+        for (line, seed) in [
+            (r#"{"record":"seed","seed":3}"#, Some(3)),
+            (r#"{"record":"seed","seed":"3"}"#, None),
+            (r#"{"record":"latency","seed":3}"#, None),
+            (r#"{"record":"seed","seed":3"#, None),
+            ("seed 3", None),
+        ] {
+            assert_eq!(seed_of(line), seed, "{line}");
+        }
+    }
+}
