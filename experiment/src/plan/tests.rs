@@ -57,7 +57,7 @@ fn a_plan_is_read_as_it_is_written() {
 }
 
 /// What is put in place of what, in which line the fault is, and parts of its cause and its remedy.
-const BROKEN: [(&str, &str, usize, &str, &str); 43] = [
+const BROKEN: [(&str, &str, usize, &str, &str); 45] = [
     ("name = \"small\"", "name = small", 3, "", "this is not TOML"),
     ("[design]", "[design", 6, "", "this is not TOML"),
     ("question =", "questoin =", 4, "has no key \"questoin\"", "did you mean question?"),
