@@ -104,8 +104,9 @@ impl Conflicts {
             words.entry(access.touch.place / 8).or_default().push(access);
         }
         let mut classes: BTreeMap<[(u64, u64); 2], Vec<Conflict>> = BTreeMap::new();
-        for accesses in words.values_mut() {
+        for mut accesses in words.into_values() {
             accesses.sort_by_key(|access| access.touch.at);
+            let accesses = ends_of_turns(&accesses);
             for (at, first) in accesses.iter().enumerate() {
                 for second in followers(first, &accesses[at + 1..]) {
                     let class = [kind(&first.touch), kind(&second.touch)];
@@ -196,6 +197,21 @@ fn hold((cpu, spot): (CpuIndex, Spot), later: Picoseconds, delay: Picoseconds) -
 /// What tells an access from others: its instruction, and a flag or a state that it found.
 fn kind(touch: &Touch) -> (u64, u64) {
     (touch.rip.0, touch.found.min(STATES))
+}
+
+/// Of what a processor does to a word before another does something, who polls does the same again
+/// and again: the first and the last of each kind.
+fn ends_of_turns(accesses: &[Access]) -> Vec<Access> {
+    let mut kept = Vec::new();
+    for turn in accesses.chunk_by(|one, next| one.cpu == next.cpu) {
+        let mut ends: BTreeMap<(u64, u64), (usize, usize)> = BTreeMap::new();
+        for (at, access) in turn.iter().enumerate() {
+            ends.entry(kind(&access.touch)).or_insert((at, at)).1 = at;
+        }
+        let places: BTreeSet<usize> = ends.into_values().flat_map(|(a, b)| [a, b]).collect();
+        kept.extend(places.into_iter().map(|at| turn[at]));
+    }
+    kept
 }
 
 /// The accesses behind one that conflict with it, of others and soon.
@@ -317,5 +333,15 @@ mod tests {
         let around = conflicts.around(Picoseconds(30_000 * NS));
         let at: Vec<_> = around.iter().flatten().map(|one| one.at.0 / NS).collect();
         assert_eq!(at, [20_000, 40_000]);
+    }
+
+    #[test]
+    fn of_who_polls_the_first_and_the_last_read_count() {
+        let polls = (0..1000).map(|at| touch(100 + at, 1, 0x1000, false)).collect();
+        let writes = [50, 600, 5_000].map(|at| touch(at, 2, 0x1000, true));
+        let conflicts = conflicts(polls, writes.to_vec());
+        let firsts: Vec<_> = conflicts.all.iter().map(|(_, one)| one.at.0 / NS).collect();
+        // Both ends of the two stretches of reads, and the writes around them.
+        assert_eq!(firsts, [50, 50, 50, 50, 100, 100, 600, 600, 600, 600, 601, 1_099]);
     }
 }
