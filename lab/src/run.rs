@@ -64,8 +64,8 @@ pub struct Plan<'a> {
     /// In how many lives of a guest times are measured, each from another seed; of one life, from
     /// some seeds in it.
     pub seeds: u16,
-    /// Under how many draws of the costs that is measured besides which has no seeds, each in a life
-    /// of its own.
+    /// Under how many draws of the costs that is measured besides which has no seeds, each in a
+    /// life of its own.
     pub draws: u16,
     /// The APIC modes of guests; those of the workload if nothing was said.
     pub modes: Option<Modes>,

@@ -59,6 +59,7 @@ pub fn observed(setting: Setting) -> Observed {
         },
         window: None,
         examples: None,
+        drawn: Vec::new(),
         time: Picoseconds(1),
     }
 }

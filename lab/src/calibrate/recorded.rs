@@ -25,11 +25,12 @@ pub struct Saved {
     pub rows: Vec<SavedRow>,
     /// Of all of them together, in nanoseconds of processors.
     pub total: Interval,
-    /// Nanoseconds of exits that are no waiting, as they were recorded.
+    /// Nanoseconds of exits in which nobody waits, as they were recorded.
     pub work_ns: u64,
     /// The same of those of which the recording does not tell whether they would go.
     pub unknown_ns: u64,
-    /// Features that would take more away and are not the processor's, with such exits' nanoseconds.
+    /// Features that would take more away and are not the processor's, with the nanoseconds of
+    /// such exits.
     pub lacking: Vec<(&'static str, u64)>,
     /// Seconds that were recorded.
     pub seconds: f64,

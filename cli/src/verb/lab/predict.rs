@@ -23,8 +23,8 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// Exits that were recorded on the host without the feature, by exits record or another program:
-    /// what it would save there, computed without a run
+    /// Exits that were recorded on the host without the feature, by exits record or another
+    /// program: what it would save there, computed without a run
     #[arg(value_name = "RECORDING", conflicts_with_all = ["workload", "draws"])]
     recording: Option<PathBuf>,
     #[arg(long, value_name = "WORKLOAD", default_value = "ipi", help = workload::summaries())]

@@ -23,6 +23,9 @@ pub(crate) struct Draws {
     pub of_lives: u64,
 }
 
+/// What is done under the draw of a number.
+type Once<'a> = dyn FnMut(&mut Session, u64, &mut Watch<'_>) -> anyhow::Result<Option<Drawn>> + 'a;
+
 impl Session {
     /// The agent stands by: performs the step under each of so many draws.
     pub(super) fn live_drawn(
@@ -66,7 +69,7 @@ impl Session {
         &mut self,
         draws: u64,
         watch: &mut Watch<'_>,
-        each: &mut dyn FnMut(&mut Self, u64, &mut Watch<'_>) -> anyhow::Result<Option<Drawn>>,
+        each: &mut Once<'_>,
     ) -> anyhow::Result<Vec<Drawn>> {
         self.drive.drain();
         let profile = self.costs().clone();

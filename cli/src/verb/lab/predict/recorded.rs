@@ -51,7 +51,7 @@ pub(super) fn run(recording: &Path, host: &Host) -> anyhow::Result<ExitCode> {
         let found = saved(&analysis.profile, &analysis.context, &host.model, &costs);
         let found = found.context("it does not say whose exits these are")?;
         let of = format!("{} ({})", costs.name, whence(&costs));
-        terminal::print(&text(&analysis.name, &host.model.name(), &of, &found));
+        terminal::print(&text(&analysis.name, host.model.name(), &of, &found));
     }
     Ok(Status::Clean.into())
 }
