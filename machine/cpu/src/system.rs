@@ -16,6 +16,6 @@ pub(crate) mod syscall;
 mod table;
 pub(crate) mod task;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub(crate) mod uintr;
 pub(crate) mod waiting;

@@ -59,6 +59,11 @@ impl Cpu {
                     // What was attended to has shut the processor down.
                     continue;
                 }
+                if self.stands_apart && self.pending.has(Attention::YIELD) {
+                    // What was attended to is a step that others may see: no block comes first,
+                    // however long it is.
+                    continue;
+                }
             }
             if self.clock.now() >= limit {
                 local_apic::advance_apic(self, bus);
@@ -184,5 +189,59 @@ fn run_alone(cpu: &mut Cpu, blocks: &mut Blocks, bus: &mut Bus<'_>) {
     let is_between = cpu.control.steps_branches() && !cpu.pending.has_branched();
     if steps && completed && !is_settled && !is_lost && !is_between {
         debug::pend_single_step(cpu);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::InstructionCosts;
+    use crate::operation::decode::{Cost, Dialect};
+    use crate::system::tests::{Nothing, cpu};
+    use arch::apic::{DeliveryMode, DestinationMode, InterruptMessage, Register, Svr};
+    use arch::identity::Vector;
+    use bus::GuestMemory;
+
+    const VECTOR: Vector = Vector(0x40);
+    /// Where the interrupt's handler is, in real mode.
+    const HANDLER: u16 = 0x600;
+
+    /// A processor in real mode with an interrupt that waits, whose handler counts in AX.
+    fn interrupted(memory: &mut GuestMemory) -> Cpu {
+        memory.ram[usize::from(VECTOR.0) * 4..][..2].copy_from_slice(&HANDLER.to_le_bytes());
+        memory.ram[usize::from(HANDLER)..][..2].copy_from_slice(&[0x40, 0xF4]); // INC AX; HLT
+        let mut cpu = cpu("zen4");
+        cpu.start_up(0x10);
+        cpu.registers.gpr[4] = 0x800;
+        cpu.registers.flags.system |= rflags::IF;
+        let enabled = Svr::new().with_vector(0xFF).with_is_enabled(true).into_bits().into();
+        let offset = Register::SpuriousVector.offset();
+        cpu.apic.write_mmio(offset, 4, enabled, Picoseconds(0), &mut Vec::new());
+        let accepted = cpu.apic.accept(&InterruptMessage {
+            destination: 0,
+            destination_mode: DestinationMode::Physical,
+            delivery_mode: DeliveryMode::Fixed,
+            vector: VECTOR,
+            is_level: false,
+            is_asserted: true,
+            is_x2apic: false,
+        });
+        cpu.accepted(accepted);
+        cpu
+    }
+
+    #[test]
+    fn others_see_an_interrupt_that_was_taken_before_its_handler_begins() {
+        for (stands_apart, expected) in [(true, (RunEnd::Yield, 0)), (false, (RunEnd::Idle, 1))] {
+            let mut memory = GuestMemory::new(0x10_0000);
+            let mut cpu = interrupted(&mut memory);
+            cpu.stands_apart = stands_apart;
+            cpu.begin_turn();
+            let mut cache = CodeCache::new(InstructionCosts([1; Cost::COUNT]), Dialect::Amd);
+            let mut bus = Bus { memory: &mut memory, platform: &mut Nothing };
+            let end = cpu.run(&mut cache, &mut bus, Picoseconds(1_000_000), u64::MAX);
+            assert_eq!((end, cpu.registers.gpr[0]), expected);
+            assert!(cpu.registers.ip >= HANDLER.into(), "it was taken");
+        }
     }
 }

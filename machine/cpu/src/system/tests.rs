@@ -25,7 +25,7 @@ const WRITTEN: [u64; 8] =
     [0, 1, u64::MAX, 0x0606_0606_0606_0606, 1 << 47, 0xFFFF_FFFF, 0x0000_1234_5678_9ABC, 0x0D01];
 
 /// There are no devices.
-struct Nothing;
+pub(crate) struct Nothing;
 
 impl Platform for Nothing {
     fn read(&mut self, _: &mut GuestMemory, _: Visit, _: SystemPhysical, _: u8) -> u64 {
@@ -43,7 +43,7 @@ impl Platform for Nothing {
     fn record(&mut self, _: Visit, _: Happening) {}
 }
 
-fn cpu(name: &str) -> Cpu {
+pub(crate) fn cpu(name: &str) -> Cpu {
     let model = CpuModel::named(name).expect("a model that comes with the machine");
     let apic = LocalApic::new(LocalApicModel::amd(ApicId(0), true));
     Cpu::new(CpuIndex(0), model, apic, 1)
