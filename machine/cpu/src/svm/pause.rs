@@ -88,7 +88,7 @@ mod tests {
             let passed = passed.count() as u64;
             let apart = Apart(gap, gap + 1);
             let Some(count) = many.passing(apart, stamps.len() as u64 - 1) else {
-                assert_eq!(gap, threshold.into(), "some are longer, some are not");
+                assert_eq!(gap, u64::from(threshold), "some are longer, some are not");
                 continue;
             };
             assert_eq!(count, passed, "{filter:?} {gap}");

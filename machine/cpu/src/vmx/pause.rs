@@ -69,7 +69,7 @@ mod tests {
             });
             let passed = passed.count();
             if times.passes(apart, stamps[1]).is_none() {
-                assert_eq!(gap, limit.into(), "some are longer, some are not");
+                assert_eq!(gap, u64::from(limit), "some are longer, some are not");
                 continue;
             }
             let passes = |at: &&u64| times.passes(apart, **at) == Some(true);
