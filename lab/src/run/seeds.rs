@@ -13,7 +13,7 @@ use crate::drive::session::{Draws, Session};
 use crate::plan::Arm;
 use crate::protocol::{Guest, Step};
 use crate::watch::Watch;
-use crate::workload;
+use crate::workload::{self, Workload};
 use arch::time::Picoseconds;
 
 /// Steps begin within so much time after each other: some periods of a timer tick.
@@ -34,6 +34,7 @@ const DRAWS: u64 = 10;
 pub(super) fn within(step: &mut Step) {
     if let Guest::Benchmark(options) = &mut step.guest
         && !step.is_traced
+        && workload::named(&step.workload).is_some_and(Workload::is_measured_from_seeds)
     {
         options.push(' ');
         options.push_str(WITHIN);

@@ -31,6 +31,11 @@ pub trait Workload: Send + Sync {
         None
     }
 
+    /// Whether the built-in benchmark measures its figures once more from seeds. Rates it does not.
+    fn is_measured_from_seeds(&self) -> bool {
+        true
+    }
+
     /// Whether several guests can do it on the same processors: those that poll instead of halting
     /// keep each other from it.
     fn shares_processors(&self) -> bool {

@@ -17,6 +17,10 @@ impl Workload for Mesh {
         Some("tests=throughput messages=1000")
     }
 
+    fn is_measured_from_seeds(&self) -> bool {
+        false
+    }
+
     fn headline(&self) -> (&'static str, &'static str) {
         ("ipi_pairs physical", "IPIs of pairs")
     }
