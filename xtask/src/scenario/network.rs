@@ -20,6 +20,7 @@ pub(super) static SCENARIO: Scenario = Scenario {
         ("runs", "16384:-400000000,64:-20000000", RUNS),
         ("guests", "1", "1 with two processors, or 2 with one each that share a processor"),
         ("release", "trixie", "whose kernel both have: bookworm, trixie, sid"),
+        ("mhz", "", "to which the host slows the processor that two guests share"),
         ("append", "", "further words for the host's kernel, such as intremap=nopost"),
     ],
     run: prove,
@@ -70,6 +71,10 @@ fn prove(stage: &Stage<'_>, checks: &mut Checks) -> Result<(), Stop> {
         "2" => 2,
         _ => return Err(anyhow::anyhow!("guests={guests}: 1 or 2").into()),
     };
+    let mhz = stage.option("mhz");
+    if !mhz.is_empty() && (count != 2 || mhz.parse::<u32>().is_err()) {
+        return Err(anyhow::anyhow!("mhz={mhz}: a number, with guests=2").into());
+    }
     let kernel = Kernel::of(stage, stage.option("release"))?;
     let packages = packages(stage)?;
     let folder = stage.folder("network")?;
@@ -91,12 +96,19 @@ fn prove(stage: &Stage<'_>, checks: &mut Checks) -> Result<(), Stop> {
     for _ in 0..count {
         command.args(["--vf", "pair"]);
     }
+    if !mhz.is_empty() {
+        command.arg("--clock-control");
+    }
     command.arg("--kernel").arg(&kernel.image).arg("--initrd").arg(&initrd);
-    let words = format!("console=ttyS0 quiet guests={guests} runs={runs} {append}");
+    let words = format!("console=ttyS0 quiet guests={guests} mhz={mhz} runs={runs} {append}");
     let said = run(command.args(["--append", &words]).arg("--disk").arg(&image))?;
     fs::remove_file(image)?;
 
     let runs = runs.split(',').map(Run::of).collect::<Result<Vec<Run<'_>>>>()?;
+    if !mhz.is_empty() {
+        let asked = said.has(&format!("processor 3 may run at {mhz}000 kHz"));
+        checks.hold(format!("the guests' processor is slowed to {mhz} MHz"), asked);
+    }
     let posts = !["ivy-bridge-ep", "haswell-ep"].contains(&cpu)
         && !["intremap=nopost", "intr=legacy"].iter().any(|word| append.contains(word));
     for mode in ["on", "off"] {
