@@ -79,6 +79,16 @@ impl Drive {
         self.counters.clear();
     }
 
+    /// Counts from here on, and has printed nothing.
+    fn begin_again(&mut self) {
+        self.count();
+        self.console.clear();
+        self.recording = None;
+        self.kept = None;
+        self.sampling = None;
+        self.slice = SLICE;
+    }
+
     /// What is kept of the run outside of the machine, which goes on for a while as if nobody
     /// looked.
     fn set_aside(&mut self) -> Outside {

@@ -9,6 +9,7 @@ mod list;
 mod place;
 mod program;
 mod progress;
+mod ready;
 mod run;
 mod show;
 mod stored;

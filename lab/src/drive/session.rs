@@ -10,7 +10,7 @@ mod visit;
 
 pub use command::{Keyboard, Typed};
 pub(crate) use draws::Draws;
-pub use kept::Kept;
+pub use kept::{Again, Kept};
 pub use visit::{Meanwhile, Visitor};
 
 use crate::drive::Drive;

@@ -1,7 +1,8 @@
-//! The lab as a place for trials: each is a machine of its own, begun from a host that is kept in
-//! memory with KVM's modules loaded as the arm has them.
+//! The lab as a place for trials: each begins from a host that is kept in memory with KVM's modules
+//! loaded as the arm has them, on a machine of its own or on one that another trial left there.
 
 use super::known;
+use super::ready::Ready;
 use crate::verb::lab::{Chip, Inhibit, Pit, interrupts};
 use crate::verb::machine::size::parse_bytes;
 use ::experiment::place::{Change, Evidence, Failure, Order, Place, Remark, Seen, Teller, Weight};
@@ -48,6 +49,7 @@ type Hosts = Vec<(String, Arc<Kept>)>;
 pub struct Lab<'s> {
     stop: &'s AtomicBool,
     hosts: Mutex<Hosts>,
+    ready: Ready,
 }
 
 /// What one trial is made of.
@@ -71,7 +73,7 @@ struct Trial {
 
 impl<'s> Lab<'s> {
     pub fn new(stop: &'s AtomicBool) -> Self {
-        Self { stop, hosts: Mutex::default() }
+        Self { stop, hosts: Mutex::default(), ready: Ready::default() }
     }
 
     /// A host with the arm's modules, as it is kept, or else booted now.
@@ -107,9 +109,11 @@ impl<'s> Lab<'s> {
             }
         };
         let mut watch = Watch::new(self.stop, PATIENCE, &mut tell);
-        let kept = self.host(&trial, &mut watch)?;
-        let mut session = kept.session()?;
-        drop(kept);
+        let mut again = match self.ready.take(&trial.name) {
+            Some(again) => again,
+            None => self.host(&trial, &mut watch)?.again()?,
+        };
+        let session = again.session();
         session.idle(Picoseconds(order.seed % MOST_IDLE), &mut watch)?;
         let steps = steps(&trial)?;
         let mut seen = Seen::default();
@@ -118,6 +122,8 @@ impl<'s> Lab<'s> {
             let observed = session.perform(step, &mut watch)?;
             take(&mut seen, &observed, &session.release)?;
         }
+        again.go_back();
+        self.ready.put(trial.name, again);
         Ok(seen)
     }
 }
