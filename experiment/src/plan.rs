@@ -169,6 +169,32 @@ pub struct Metric {
     pub absolute: Option<f64>,
     /// Whether trials count whose output lacks it.
     pub is_optional: bool,
+    /// What counts of several values in a trial.
+    pub of_several: OfSeveral,
+}
+
+/// What counts of several values in a trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OfSeveral {
+    /// The median, without the warm-up: one thing, measured again and again.
+    #[default]
+    Median,
+    /// The mean of all: of each guest, or of each part.
+    Mean,
+    /// All together.
+    Sum,
+}
+
+impl OfSeveral {
+    /// By its name in plans.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "median" => Some(Self::Median),
+            "mean" => Some(Self::Mean),
+            "sum" => Some(Self::Sum),
+            _ => None,
+        }
+    }
 }
 
 /// What must hold for a level to have taken effect.

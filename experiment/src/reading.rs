@@ -1,15 +1,15 @@
 //! From what a trial saw to the values of its metrics.
 
 use crate::place::{Evidence, Exits, Seen};
-use crate::plan::{Metric, OfExits, Plan, Setting, Source};
+use crate::plan::{Metric, OfExits, OfSeveral, Plan, Setting, Source};
 use crate::statistics::{median, warm_up};
 use std::collections::BTreeMap;
 
 /// Values of one metric in one trial at most.
 const MOST_VALUES: usize = 1 << 20;
 
-/// The value of each metric of the plan, the median over what was measured several times, without
-/// what belonged to the warm-up; or what is missing.
+/// The value of each metric of the plan, of several values what the metric says; or what is
+/// missing.
 pub fn figures(
     plan: &Plan,
     setting: &Setting,
@@ -23,8 +23,13 @@ pub fn figures(
             Err(_) if metric.is_optional => continue,
             Err(why) => return Err(format!("{}: {why}", metric.name)),
         };
-        let steady = &series[warm_up(&series)..];
-        let value = median(steady).filter(|value| value.is_finite());
+        let sum = || series.iter().sum::<f64>();
+        let value = match metric.of_several {
+            OfSeveral::Median => median(&series[warm_up(&series)..]),
+            OfSeveral::Mean => Some(sum() / series.len() as f64),
+            OfSeveral::Sum => Some(sum()),
+        };
+        let value = value.filter(|value| value.is_finite());
         let value = value.ok_or_else(|| format!("{}: no value", metric.name))?;
         figures.insert(metric.name.clone(), value / metric.divide);
     }
@@ -156,6 +161,23 @@ mod tests {
             difference: None,
             absolute: None,
             is_optional: false,
+            of_several: OfSeveral::Median,
+        }
+    }
+
+    #[test]
+    fn of_several_values_the_metric_says_what_counts() {
+        let output = "rate 10\nrate 1\nrate 4";
+        let expected = [(OfSeveral::Median, 4.0), (OfSeveral::Mean, 5.0), (OfSeveral::Sum, 15.0)];
+        for (of_several, expected) in expected {
+            let metric = Metric { of_several, ..metric(Source::Regex("rate ([0-9]+)".into())) };
+            let mut plan = crate::shipped::named("firecracker-pit")
+                .expect("it is shipped")
+                .expect("it has no fault");
+            plan.metrics = vec![metric];
+            let seen = Seen { output: output.into(), ..Seen::default() };
+            let found = figures(&plan, &Setting::new(), &seen).expect("a value");
+            assert_eq!(found["m"], expected, "{of_several:?}");
         }
     }
 

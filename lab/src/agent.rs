@@ -8,6 +8,7 @@ mod line;
 mod log;
 mod step;
 mod symbols;
+mod together;
 pub mod tracing;
 
 use crate::linux::module::Modules;

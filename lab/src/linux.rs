@@ -7,3 +7,4 @@ pub(crate) mod interface;
 pub(crate) mod module;
 pub(crate) mod mounts;
 pub(crate) mod place;
+pub(crate) mod together;

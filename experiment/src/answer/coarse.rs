@@ -45,7 +45,7 @@ pub(super) fn too_coarse(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{OfExits, Setting};
+    use crate::plan::{OfExits, OfSeveral, Setting};
 
     #[test]
     fn what_is_printed_in_coarse_steps_shows_neither_sameness_nor_one_step_of_change() {
@@ -83,6 +83,7 @@ mod tests {
             difference: None,
             absolute: None,
             is_optional: false,
+            of_several: OfSeveral::Median,
         };
         let printed = || Source::Regex("x".into());
         assert_eq!(step(&metric(printed(), 1.0), &[0.02, 0.021]), Some(0.1_f64.powi(3)));

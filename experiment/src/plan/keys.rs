@@ -300,6 +300,11 @@ static METRIC: Table = Table {
         key("difference", Kind::Number, "percent that matters, for this metric"),
         key("absolute", Kind::Number, "the same in its unit, for what may be zero"),
         key("optional", Kind::Truth, "whether trials count whose output lacks it"),
+        key(
+            "of_several",
+            Kind::Text,
+            "what counts of several values in a trial: median (without the warm-up), mean, sum",
+        ),
     ],
 };
 

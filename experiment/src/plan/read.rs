@@ -5,7 +5,7 @@ use super::fault::Fault;
 use super::keys::{self, Kind, PLAN, Table};
 use super::setup::{HostSetup, LabSetup};
 use super::table::{Read, Reader};
-use super::{Design, Factor, Metric, OfExits, Plan, Proof, Published, Redo, Source};
+use super::{Design, Factor, Metric, OfExits, OfSeveral, Plan, Proof, Published, Redo, Source};
 
 /// The version of the form.
 const SCHEMA: u64 = 1;
@@ -179,6 +179,12 @@ fn metric(reader: &mut Reader<'_>, read: &Read<'_>) -> Option<Metric> {
         let remedy = "leave it out, or take the figure by record = { … }";
         reader.fault(read.line_of(stray), format!("{stray} belongs to a record"), remedy);
     }
+    let of_several = read.text("of_several");
+    let of_several = of_several.as_deref().map_or(Some(OfSeveral::default()), OfSeveral::named);
+    if of_several.is_none() {
+        let remedy = "one of median, mean, sum";
+        reader.fault(read.line_of("of_several"), "several values have no such value", remedy);
+    }
     let text = || read.text(source).unwrap_or_default();
     Some(Metric {
         name: read.text("name")?,
@@ -206,6 +212,7 @@ fn metric(reader: &mut Reader<'_>, read: &Read<'_>) -> Option<Metric> {
         difference: read.number("difference"),
         absolute: read.number("absolute"),
         is_optional: read.truth("optional").unwrap_or(false),
+        of_several: of_several.unwrap_or_default(),
     })
 }
 

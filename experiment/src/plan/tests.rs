@@ -57,7 +57,7 @@ fn a_plan_is_read_as_it_is_written() {
 }
 
 /// What is put in place of what, in which line the fault is, and parts of its cause and its remedy.
-const BROKEN: [(&str, &str, usize, &str, &str); 45] = [
+const BROKEN: [(&str, &str, usize, &str, &str); 46] = [
     ("name = \"small\"", "name = small", 3, "", "this is not TOML"),
     ("[design]", "[design", 6, "", "this is not TOML"),
     ("question =", "questoin =", 4, "has no key \"questoin\"", "did you mean question?"),
@@ -202,6 +202,13 @@ const BROKEN: [(&str, &str, usize, &str, &str); 45] = [
         30,
         "exits have no such value",
         "count, share",
+    ),
+    (
+        "value = \"p50\"",
+        "value = \"p50\"\nof_several = \"most\"",
+        31,
+        "several values have no such value",
+        "median, mean, sum",
     ),
     (
         "record = { record = \"latency\" }\nvalue = \"p50\"",

@@ -2,9 +2,10 @@
 
 use super::line::Line;
 use super::log;
+use super::together::{Part, Together};
 use super::tracing::Tracing;
 use crate::linux::module::Modules;
-use crate::linux::place::{GUEST_IMAGE, GUEST_INITRD, GUEST_KERNEL};
+use crate::linux::place::{GUEST_IMAGE, GUEST_INITRD, GUEST_KERNEL, TOGETHER};
 use crate::protocol::{FromAgent, Guest, Step, StepResult, ToAgent};
 use crate::workload::{self, Attendant, Workload};
 use anyhow::Context;
@@ -32,7 +33,7 @@ pub(super) fn perform(
     let go = line.receive()?;
     anyhow::ensure!(matches!(go, ToAgent::Go | ToAgent::GoByLine), "the session broke off");
     let (mut vm, mut attendant) = prepare(workload, step)?;
-    if go == ToAgent::GoByLine {
+    if go == ToAgent::GoByLine || step.guests > 1 {
         vm.read_by_line();
     }
     let mut others = others(workload, step)?;
@@ -40,7 +41,10 @@ pub(super) fn perform(
         tracing.mark_begin()?;
     }
     let (started, before) = (Instant::now(), times());
-    let (end, console) = run_all(line, step, &mut vm, &mut others, attendant.as_deref_mut())?;
+    let together = Together::of(step.guests);
+    let (end, console) =
+        run_all(line, step, &together, &mut vm, &mut others, attendant.as_deref_mut())?;
+    let before = together.began().unwrap_or(before);
     let seconds = started.elapsed().as_secs_f64();
     let times = times().into_iter().zip(before).map(|(after, before)| after.saturating_sub(before));
     let times = times.collect();
@@ -82,7 +86,7 @@ fn prepare(
 }
 
 /// What processors have spent since boot. [LINUX "Documentation/filesystems/proc.rst"]
-fn times() -> Vec<u64> {
+pub(super) fn times() -> Vec<u64> {
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("cpu "));
     let words = line.unwrap_or_default().split_ascii_whitespace();
@@ -92,7 +96,8 @@ fn times() -> Vec<u64> {
 /// The virtual machines beside the first.
 fn others(workload: &dyn Workload, step: &Step) -> anyhow::Result<Vec<VirtualMachine>> {
     let all = (1..step.guests).map(|_| {
-        let (vm, attendant) = prepare(workload, step)?;
+        let (mut vm, attendant) = prepare(workload, step)?;
+        vm.read_by_line();
         anyhow::ensure!(attendant.is_none(), "{} runs in one guest at a time", step.workload);
         Ok(vm)
     });
@@ -124,12 +129,13 @@ fn kernel(step: &Step, words: &str) -> anyhow::Result<VirtualMachine> {
 fn linux(step: &Step, options: &str) -> anyhow::Result<VirtualMachine> {
     let read = |path| std::fs::read(path).with_context(|| format!("cannot read {path}"));
     let (kernel, initrd) = (read(GUEST_KERNEL)?, read(GUEST_INITRD)?);
-    let command_line = format!("{LINUX} {options}");
+    let together = if step.guests > 1 { TOGETHER } else { "" };
+    let command_line = format!("{LINUX} {options} {together}");
     let images = Images {
         kernel: Source { name: GUEST_KERNEL, bytes: &kernel },
         initrd: Some(Source { name: GUEST_INITRD, bytes: &initrd }),
         modules: &[],
-        command_line: &command_line,
+        command_line: command_line.trim(),
     };
     Ok(VirtualMachine::new(&step.configuration, &images)?)
 }
@@ -139,14 +145,15 @@ fn linux(step: &Step, options: &str) -> anyhow::Result<VirtualMachine> {
 fn run_all(
     line: &mut Line,
     step: &Step,
+    together: &Together,
     vm: &mut VirtualMachine,
     others: &mut [VirtualMachine],
     attendant: Option<&mut (dyn Attendant + 'static)>,
 ) -> anyhow::Result<(bench::End, Vec<String>)> {
     std::thread::scope(|scope| {
-        let begin = |vm| Builder::new().spawn_scoped(scope, || run_quietly(step, vm));
+        let begin = |vm| Builder::new().spawn_scoped(scope, || run_quietly(step, together, vm));
         let running: Vec<_> = others.iter_mut().map(begin).collect();
-        let (mut end, mut console) = run_guest(line, step, vm, attendant)?;
+        let (mut end, mut console) = run_guest(line, step, together, vm, attendant)?;
         for one in running {
             let one = one.context("no thread for a guest")?;
             let ended = one.join().map_err(|_| anyhow::anyhow!("a guest's thread failed"))?;
@@ -164,11 +171,16 @@ fn run_all(
 }
 
 /// The same of a guest whose progress nobody is told.
-fn run_quietly(step: &Step, vm: &mut VirtualMachine) -> anyhow::Result<(bench::End, Vec<String>)> {
+fn run_quietly(
+    step: &Step,
+    together: &Together,
+    vm: &mut VirtualMachine,
+) -> anyhow::Result<(bench::End, Vec<String>)> {
     let (mut text, stop) = (Vec::new(), AtomicBool::new(false));
+    let mut part = Part::of(together);
     let end = vm.run(Duration::from_secs(step.limit), &stop, |bytes| {
         text.extend(bytes.iter().filter(|(port, _)| *port == 0).map(|(_, byte)| *byte));
-        Vec::new()
+        part.look(&text)
     })?;
     let text = String::from_utf8_lossy(&text);
     Ok((end, text.lines().map(|line| line.trim_end().to_owned()).collect()))
@@ -178,6 +190,7 @@ fn run_quietly(step: &Step, vm: &mut VirtualMachine) -> anyhow::Result<(bench::E
 fn run_guest(
     line: &mut Line,
     step: &Step,
+    together: &Together,
     vm: &mut VirtualMachine,
     mut attendant: Option<&mut (dyn Attendant + 'static)>,
 ) -> anyhow::Result<(bench::End, Vec<String>)> {
@@ -186,6 +199,7 @@ fn run_guest(
     // What the attendant refuses ends the run.
     let mut fault = None;
     let stop = AtomicBool::new(false);
+    let mut part = Part::of(together);
     let end = vm.run(Duration::from_secs(step.limit), &stop, |bytes| {
         text.extend(bytes.iter().filter(|(port, _)| *port == 0).map(|(_, byte)| *byte));
         while let Some(length) = text[told..].iter().position(|byte| *byte == b'\n') {
@@ -203,7 +217,7 @@ fn run_guest(
             Some(Ok(None)) | None => {}
         }
         stop.store(fault.is_some(), Ordering::Relaxed);
-        Vec::new()
+        part.look(&text)
     })?;
     if let Some(fault) = fault {
         return Err(fault);

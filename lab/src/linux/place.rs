@@ -16,5 +16,7 @@ pub(crate) const GUEST_COMMAND: &str = "/command";
 pub(crate) const GUEST_ROOT: &str = "/root-of-command";
 /// The word that makes this program the first process of a guest; a workload follows.
 pub(crate) const GUEST_COMMAND_LINE: &str = "avicenna.guest=";
+/// A word there: begin with the others.
+pub(crate) const TOGETHER: &str = "avicenna.together";
 /// What an interactive lab runs.
 pub(crate) const SHELL: &str = "/bin/sh";
