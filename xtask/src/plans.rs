@@ -1,10 +1,12 @@
 //! `cargo xtask plans`: each shipped plan that runs in the lab, in its smallest form: one block,
-//! whose exact figures must go the way that the silicon's mechanism says.
+//! whose exact figures must go the way that the silicon's mechanism says. Plans of programs of
+//! kvm-unit-tests run in the tree that the environment's `KVM_UNIT_TESTS` names.
 
 use crate::tally::Tally;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
@@ -46,18 +48,31 @@ const EXPECTED: &[Expected] = &[
     expect("x2avic-fence", "", "IPI, acknowledged", ""),
     expect("ipiv-hackbench", "", WORK_EXITS, "better"),
     expect("avic-sysbench", "", WORK_EXITS, "better"),
+    expect("apicv-iozone", "", WORK_EXITS, "better"),
+    expect("apicv-iozone", "", "random read", ""),
+    expect("x2avic-fence-linux", "", "call", ""),
+    expect("avic-vmexit-kut", "", WORK_EXITS, "better"),
+    expect("ipiv-vmexit-kut", "", WORK_EXITS, "better"),
 ];
+
+/// What the smallest form has instead: plan, its words, others.
+const SMALLER: [(&str, &str, &str); 1] = [("apicv-iozone", "lab = [1, 4, 12]", "lab = [1]")];
+/// How names of plans end that run a program of kvm-unit-tests, and who names its tree.
+const OF_TESTS: (&str, &str) = ("-kut", "KVM_UNIT_TESTS");
+
+/// The smallest trials, as a whole and in parts.
+const PARTS: &str = "smallest";
 
 /// Runs the plans whose names begin so, and takes what they come to into the tally.
 pub fn run(root: &Path, program: &Path, start: &str, tally: &mut Tally) -> Result<()> {
-    let mut names: Vec<&str> = EXPECTED.iter().map(|one| one.plan).collect();
+    let mut names: Vec<&str> = EXPECTED.iter().map(|one| one.plan).chain([PARTS]).collect();
     names.dedup();
     names.retain(|name| name.starts_with(start));
     if names.is_empty() {
         bail!("no plan's name begins with {start:?}");
     }
     let work = root.join(WORK);
-    std::fs::create_dir_all(&work).with_context(|| work.display().to_string())?;
+    fs::create_dir_all(&work).with_context(|| work.display().to_string())?;
     let (left, found) = (Mutex::new(names.into_iter()), Mutex::new((0, 0)));
     let next = || left.lock().ok()?.next();
     let workers = std::thread::available_parallelism().map_or(1, |count| count.get());
@@ -66,7 +81,11 @@ pub fn run(root: &Path, program: &Path, start: &str, tally: &mut Tally) -> Resul
         for _ in 0..workers {
             scope.spawn(|| {
                 while let Some(plan) = next() {
-                    let line = match one(program, &work, plan) {
+                    let result = match plan {
+                        PARTS => parts(program, &work),
+                        _ => one(program, &work, plan),
+                    };
+                    let line = match result {
                         Ok(None) => None,
                         Ok(Some(missing)) => Some(format!("skipped: {missing}")),
                         Err(error) => Some(format!("FAILED: {error:#}")),
@@ -97,10 +116,18 @@ pub fn run(root: &Path, program: &Path, start: &str, tally: &mut Tally) -> Resul
 fn one(program: &Path, work: &Path, plan: &str) -> Result<Option<String>> {
     let folder = work.join(plan);
     if folder.exists() {
-        std::fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
     }
-    let output = Command::new(program)
-        .args(["experiment", "run", plan, "--blocks", "1", "--format", "json", "-o"])
+    let mut command = Command::new(program);
+    if plan.ends_with(OF_TESTS.0) {
+        let Some(tree) = std::env::var_os(OF_TESTS.1).filter(|tree| !tree.is_empty()) else {
+            return Ok(Some(format!("plan {plan}: no tree of kvm-unit-tests was given")));
+        };
+        command.current_dir(tree);
+    }
+    command.args(["experiment", "run"]).arg(smallest(program, work, plan)?);
+    let output = command
+        .args(["--blocks", "1", "--format", "json", "-o"])
         .arg(&folder)
         .stdin(Stdio::null())
         .output()
@@ -116,6 +143,53 @@ fn one(program: &Path, work: &Path, plan: &str) -> Result<Option<String>> {
     for expected in EXPECTED.iter().filter(|one| one.plan == plan) {
         check(&answer, expected)?;
     }
+    Ok(None)
+}
+
+/// The plan's name, or the file of what is left of it.
+fn smallest(program: &Path, work: &Path, plan: &str) -> Result<PathBuf> {
+    let Some((_, from, to)) = SMALLER.iter().find(|(name, ..)| *name == plan) else {
+        return Ok(plan.into());
+    };
+    let shown = Command::new(program).args(["experiment", "show", plan, "--plain"]).output()?;
+    let text = String::from_utf8(shown.stdout)?;
+    ensure!(text.contains(from), "plan {plan} has no {from}");
+    let file = work.join(format!("{plan}.toml"));
+    fs::write(&file, text.replace(from, to)).with_context(|| file.display().to_string())?;
+    Ok(file)
+}
+
+/// Trials of one run, which go on where others left their machines, against each in a process of
+/// its own: the same answer to the byte.
+fn parts(program: &Path, work: &Path) -> Result<Option<String>> {
+    const TRIALS: usize = 4;
+    let plan = work.join(format!("{PARTS}.toml"));
+    fs::write(&plan, include_str!("plans/smallest.toml"))?;
+    let run = |name: &str, words: &[&str]| {
+        let folder = work.join(name);
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        let mut command = Command::new(program);
+        command.args(["experiment", "run"]).arg(&plan).args(["--blocks", "2"]).args(words);
+        let output = command.args(["--format", "json", "-o"]).arg(&folder).output()?;
+        anyhow::Ok((folder, output))
+    };
+    let (_, whole) = run("whole", &["--jobs", "2"])?;
+    let said = String::from_utf8_lossy(&whole.stderr);
+    if let Some(missing) = said.lines().find(|line| is_missing(line)) {
+        return Ok(Some(format!("plan {PARTS}: {missing}")));
+    }
+    let shards = (1..=TRIALS).map(|number| {
+        let share = format!("{number}/{TRIALS}");
+        run(&format!("part-{number}"), &["--shard", &share]).map(|(folder, _)| folder)
+    });
+    let shards = shards.collect::<Result<Vec<_>>>()?;
+    let mut report = Command::new(program);
+    let report =
+        report.args(["experiment", "report", "--format", "json"]).args(&shards).output()?;
+    ensure!(whole.stdout.starts_with(b"{"), "no answer: {said}");
+    ensure!(whole.stdout == report.stdout, "the parts give another answer than the whole");
     Ok(None)
 }
 

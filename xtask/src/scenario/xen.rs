@@ -8,7 +8,7 @@ use super::debian::{Kernel, tree};
 use super::machine::{Said, machine, need, number, run, tool};
 use super::stage::{Scenario, Stage, Stop};
 use super::{disk, network};
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -21,6 +21,12 @@ pub(super) static SCENARIO: Scenario = Scenario {
     options: &[
         ("cpu", "skylake-sp", "a model of the machine"),
         ("xen", "apicv=1", "Xen's options, such as apicv=0, or \"apicv=1 iommu=intpost\""),
+        (
+            "guests",
+            "1",
+            "with a function 1 with two processors, or 2 with one each that they share",
+        ),
+        ("mhz", "", "to which xenpm slows that processor; a model of Intel's without HWP"),
         ("guest", "nopv", "nopv (no channels of Xen's beside the APIC), or quiet with them"),
         ("release", "bookworm", "bookworm (Xen 4.17) or trixie (4.20)"),
         ("iommu", "off", "off, on, or function, which takes trixie for netperf"),
@@ -60,6 +66,12 @@ fn prove(stage: &Stage<'_>, checks: &mut Checks) -> Result<(), Stop> {
             return Err(anyhow!("release={release}: bookworm, or trixie, which has netperf").into());
         }
     };
+    let guests: u64 = match stage.option("guests") {
+        "1" => 1,
+        "2" if has_function => 2,
+        other => return Err(anyhow!("guests={other}: 1, or 2 with iommu=function").into()),
+    };
+    let speed = Speed::of(stage, guests)?;
     let own = [format!("xen-hypervisor-{version}-amd64"), format!("xen-utils-{version}")];
     let netperf = has_function.then_some("netperf");
     let packages: Vec<&str> =
@@ -76,14 +88,20 @@ fn prove(stage: &Stage<'_>, checks: &mut Checks) -> Result<(), Stop> {
     let images = dom0(&kernel, &packages, &folder, &guest, has_function)?;
 
     let trace = folder.join("machine.trace");
-    let mut command = machine(stage.program, stage.option("cpu"), "4", "2G");
+    let mut command = machine(stage.program, stage.option("cpu"), "4", "3G");
+    if speed.slow.is_some() {
+        command.arg("--clock-control");
+    }
+    if has_function {
+        command.args((0..guests).flat_map(|_| ["--vf", "pair"]));
+    }
     match iommu {
-        "function" => command.args(["--iommu", "on", "--vf", "pair"]),
+        "function" => command.args(["--iommu", "on"]),
         "on" | "off" => command.args(["--iommu", iommu]).arg("--trace").arg(&trace),
         _ => return Err(anyhow!("iommu={iommu}: off, on or function").into()),
     };
     let words = if has_function {
-        format!("function=0000:00:15.0 runs={}", stage.option("runs"))
+        format!("guests={guests} runs={} {}", stage.option("runs"), speed.words())
     } else {
         String::new()
     };
@@ -92,7 +110,8 @@ fn prove(stage: &Stage<'_>, checks: &mut Checks) -> Result<(), Stop> {
     dom0.push(format!(" console=hvc0 quiet guest={} {words}", stage.option("guest")));
     command.arg("--kernel").arg(boot).arg("--module").arg(dom0);
     command.arg("--module").arg(&images.initrd).arg("--append").arg(format!(
-        "console=com1 com1=115200,8n1 dom0_mem=1300M dom0_max_vcpus=2 dom0_vcpus_pin loglvl=all {}",
+        "console=com1 com1=115200,8n1 dom0_mem=1300M dom0_max_vcpus=2 dom0_vcpus_pin loglvl=all {} {}",
+        speed.of_xen(),
         stage.option("xen")
     ));
     command.arg("--disk").arg(&images.host);
@@ -104,7 +123,8 @@ fn prove(stage: &Stage<'_>, checks: &mut Checks) -> Result<(), Stop> {
         check_iommu(stage, &said, checks);
     }
     if has_function {
-        check_function(stage, &said, checks);
+        check_function(stage, &said, guests, checks);
+        speed.check(&said, checks);
     } else {
         check_exits(stage, &said, &folder, &images.trace, checks)?;
     }
@@ -137,6 +157,7 @@ fn dom0(
     host.put("guest.cpio", &packed(guest)?)?;
     host.put_text("proof", include_str!("inside/xen-host"))?;
     host.put_text("gate", include_str!("inside/gate"))?;
+    host.put_text("states", include_str!("inside/xen-clock-states"))?;
     let function: &[&str] = if has_function { &["xen-pciback", "ixgbevf"] } else { &[] };
     kernel.unpack_modules(&[&MODULES, function].concat(), &host.tree.join("modules"))?;
     let host = host.finish(900)?;
@@ -190,27 +211,75 @@ fn check_iommu(stage: &Stage<'_>, said: &Said, checks: &mut Checks) {
     checks.hold(what, complaint.is_none());
 }
 
-fn check_function(stage: &Stage<'_>, said: &Said, checks: &mut Checks) {
-    let up = said.all_after("guest ").any(|rest| rest.contains("NIC Link is Up 10 Gbps"));
-    checks.hold("the guest's function has a link", up);
+fn check_function(stage: &Stage<'_>, said: &Said, guests: u64, checks: &mut Checks) {
+    for guest in 1..=guests {
+        let start = format!("guest {guest} ");
+        let up = said.all_after(&start).any(|rest| rest.contains("NIC Link is Up 10 Gbps"));
+        checks.hold(format!("the function of guest {guest} has a link"), up);
+    }
     for name in stage.option("runs").split(',') {
-        let fields = said.after(&format!("guest netperf {name} ")).unwrap_or_default();
-        let fields: Vec<f64> = fields.split(',').filter_map(|f| f.trim().parse().ok()).collect();
         // Netperf's server may leave its last read out: as much as was asked for.
         let length = name.split_once(':').and_then(|(_, length)| length.parse::<f64>().ok());
         let least = length.map_or(1.0, |length| (-length).max(1.0));
-        let arrived = fields.len() == 4 && fields[3] >= least;
+        let (mut rate, mut busy, mut arrived) = (0.0, Some(0), true);
+        for guest in 1..=guests {
+            let start = format!("guest {guest} netperf {name} ");
+            let fields = said.after(&start).unwrap_or_default().split(',');
+            let fields: Vec<f64> = fields.filter_map(|f| f.trim().parse().ok()).collect();
+            arrived &= fields.len() == 4 && fields[3] >= least;
+            rate += fields.first().copied().unwrap_or(0.0);
+            let own = said.after(&format!("guest {guest} busy {name} ")).and_then(number);
+            busy = busy.zip(own).map(|(sum, own)| sum + own);
+        }
         checks.hold(format!("all bytes of {name} arrive"), arrived);
-        let busy = said.after(&format!("guest busy {name} ")).and_then(number);
         let at = |when| said.after(&format!("host {name} {when} ")).and_then(number);
         let host = at("after")
             .zip(at("before"))
             .and_then(|(after, before)| Some(after.checked_sub(before)? / 1000));
-        checks.hold(format!("guest and Xen count time in {name}"), busy.zip(host).is_some());
-        println!("{name}: {fields:?}; guest busy {busy:?} us, by Xen's count {host:?} us");
+        checks.hold(format!("guests and Xen count time in {name}"), busy.zip(host).is_some());
+        println!("{name}: {rate} Mb/s; guests busy {busy:?} us, by Xen's count {host:?} us");
     }
-    let whole = said.program.matches(", 0 with a wrong checksum").count() == 2;
+    let whole = said.program.matches(", 0 with a wrong checksum").count() as u64 == 2 * guests;
     checks.hold("no frame has a wrong checksum", whole);
+}
+
+/// The clock of the processor that two guests share, in megahertz.
+struct Speed {
+    fast: u64,
+    slow: Option<u64>,
+}
+
+impl Speed {
+    fn of(stage: &Stage<'_>, guests: u64) -> Result<Self> {
+        let (cpu, mhz) = (stage.option("cpu"), stage.option("mhz"));
+        let fast = clock(stage.root, cpu)?;
+        if mhz.is_empty() {
+            return Ok(Self { fast, slow: None });
+        }
+        let slow: u64 = mhz.parse().with_context(|| format!("mhz={mhz}"))?;
+        let is_one = !cpu.starts_with("zen")
+            && slow.is_multiple_of(100)
+            && (1000..fast).contains(&slow)
+            && guests == 2;
+        ensure!(is_one, "cpu={cpu} mhz={mhz}: Intel's, in steps of 100, with guests=2");
+        Ok(Self { fast, slow: Some(slow) })
+    }
+
+    /// What dom0 is told.
+    fn words(&self) -> String {
+        self.slow.map_or(String::new(), |slow| format!("fast={} slow={slow}", self.fast))
+    }
+
+    fn of_xen(&self) -> &'static str {
+        if self.slow.is_some() { "cpufreq=xen:performance" } else { "" }
+    }
+
+    fn check(&self, said: &Said, checks: &mut Checks) {
+        let Some(slow) = self.slow else { return };
+        let current = format!("max [{0}] min [{0}] cur [{0}]", slow * 1000);
+        let what = format!("xenpm says that the guests' processor has {slow} MHz");
+        checks.hold(what, said.contains(&current));
+    }
 }
 
 /// What xentrace recorded beside what the machine did.
