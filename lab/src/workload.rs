@@ -23,6 +23,7 @@ pub use kind::{Attendant, Conditions, Workload};
 use crate::drive::observed::Observed;
 use command::Command;
 use figure::Figure;
+use found::Run;
 use kernel::Kernel;
 use serde_json::Value as Json;
 use std::fmt;
@@ -141,6 +142,13 @@ pub(crate) fn gloss() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// The figures that a guest printed, but for those from seeds.
 pub(crate) fn figures(one: &Observed) -> Vec<Figure> {
     by_seed(one).into_iter().next().unwrap_or_default()
+}
+
+/// All figures of a life: those that a guest printed, and what the workload finds in it.
+pub(crate) fn of_life(one: &Observed) -> Vec<Figure> {
+    let run = Run { observed: one, tally: one.workload(), is_inhibited: false };
+    let found = named(&one.step.workload).and_then(|workload| workload.find(&run));
+    figures(one).into_iter().chain(found.into_iter().flat_map(|found| found.figures)).collect()
 }
 
 /// The figures that a guest printed of each seed that it measured from once more.

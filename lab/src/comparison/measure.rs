@@ -42,13 +42,18 @@ pub struct Spreads {
 
 impl Measure {
     /// Whether chance alone could have made the change, or prices that are off: its interval holds
-    /// none, or those of the two sides meet.
+    /// none, those of the two sides meet, or nothing is known of either.
     pub fn is_within_chance(&self) -> bool {
         if let Some(is_open) = self.over_prices.and_then(|prices| prices.leave_open()) {
             return is_open;
         }
         let spreads = self.over_seeds.and_then(|both| both.off.zip(both.on));
-        spreads.is_some_and(|(off, on)| off.low <= on.high && on.low <= off.high)
+        spreads.is_none_or(|(off, on)| off.low <= on.high && on.low <= off.high)
+    }
+
+    /// Whether it is known how far a value of it may be off.
+    pub fn has_interval(&self) -> bool {
+        Setting::BOTH.iter().any(|setting| self.half(*setting).is_some())
     }
 
     /// How far a side's value may be off: by prices and seeds, or by seeds alone where prices were

@@ -56,6 +56,15 @@ impl Within {
 }
 
 impl Prices {
+    /// For tests: each side may be off by a fifth, and the change by ten points.
+    #[cfg(test)]
+    pub(crate) fn near(off: f64, on: f64) -> Self {
+        let within = |value: f64| Some(Within { low: value * 0.8, high: value * 1.2 });
+        let change = (on - off) / off * 100.0;
+        let change = Some(Within { low: change - 10.0, high: change + 10.0 });
+        Self { off: within(off), on: within(on), change, draws: 4 }
+    }
+
     /// Whether prices or chance could make the change go either way.
     pub fn leave_open(&self) -> Option<bool> {
         self.change.map(|change| change.holds_zero())
@@ -86,13 +95,11 @@ struct Factors {
 
 impl Factors {
     fn of(observed: &Observed) -> Self {
-        let mut likely = vec![workload::figures(observed)];
+        let mut likely = vec![workload::of_life(observed)];
         likely.extend(workload::seeded(observed));
         let draws = observed.drawn.iter().filter_map(|drawn| {
             let place = usize::try_from(drawn.seed).ok()?;
-            let lines = drawn.lines.iter().map(String::as_str);
-            let own = workload::figures_in(&observed.step.workload, lines);
-            Some((likely.get(place)?.clone(), own))
+            Some((likely.get(place)?.clone(), drawn.figures.clone()))
         });
         Self { draws: draws.collect() }
     }

@@ -3,6 +3,7 @@
 use crate::drive::counters::Tally;
 use crate::drive::example::Examples;
 use crate::protocol::{Step, StepResult};
+use crate::workload::figure::Figure;
 use arch::time::Picoseconds;
 
 /// One step as both sides saw it.
@@ -24,13 +25,13 @@ pub struct Observed {
     pub time: Picoseconds,
 }
 
-/// What a guest measured of one of its seeds under costs that were drawn.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What was measured under costs that were drawn.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Drawn {
-    /// Which seed of gaps it was; zero of what is not measured from seeds.
+    /// Of which seed of gaps; zero of a life of the guest that is not measured from seeds.
     pub seed: u64,
-    /// What the guest printed.
-    pub lines: Vec<String>,
+    /// What came of it.
+    pub figures: Vec<Figure>,
 }
 
 impl Observed {

@@ -24,7 +24,7 @@ use crate::host::initramfs::Initramfs;
 use crate::host::kernel::Kernel;
 use crate::host::{self, Host};
 use crate::plan::ModuleParameter;
-use crate::protocol::{FromAgent, PORT, Step, ToAgent};
+use crate::protocol::{FromAgent, PORT, Step, StepResult, ToAgent};
 use crate::watch::{Halt, Watch};
 use anyhow::{Context, bail};
 use arch::time::Picoseconds;
@@ -195,26 +195,32 @@ impl Session {
                     watch.line(&text);
                     if awaits_seed && draws::seed_of(&text).is_some() {
                         awaits_seed = false;
-                        drawn.extend(self.measure_drawn(draws.of_seeds, limit, watch)?);
+                        let of = (step.workload.as_str(), draws.of_seeds);
+                        drawn.extend(self.measure_drawn(of, limit, watch)?);
                         self.drive.look_often(false);
                     }
                 }
                 FromAgent::Finished(result) => {
                     self.drive.look_often(false);
-                    self.drive.drain();
-                    return Ok(Observed {
-                        step: step.clone(),
-                        result: *result,
-                        all: self.counters().all().clone(),
-                        window: self.counters().window().cloned(),
-                        examples: None,
-                        drawn,
-                        time: Picoseconds(self.virtual_time().0 - started.0),
-                    });
+                    return Ok(Observed { drawn, ..self.observed(step, *result, started) });
                 }
                 FromAgent::Failed(why) => bail!("{}: {why}", step.name),
                 other => bail!("{}: the agent said {other:?}", step.name),
             }
+        }
+    }
+
+    /// What became of a step that began then.
+    fn observed(&mut self, step: &Step, result: StepResult, started: Picoseconds) -> Observed {
+        self.drive.drain();
+        Observed {
+            step: step.clone(),
+            result,
+            all: self.counters().all().clone(),
+            window: self.counters().window().cloned(),
+            examples: None,
+            drawn: Vec::new(),
+            time: Picoseconds(self.virtual_time().0 - started.0),
         }
     }
 

@@ -325,7 +325,9 @@ fn changes(comparison: &Comparison) -> Vec<Change> {
             changes.push(change(&row.name, "exits", there(first), there(second)));
         }
     }
-    for one in comparison.measures.iter().filter(|one| !one.is_within_chance()) {
+    // Results that say nothing of chance are compared as they are.
+    let differs = |one: &&Measure| !(one.has_interval() && one.is_within_chance());
+    for one in comparison.measures.iter().filter(differs) {
         changes.push(change(&one.name, one.unit, one.off, one.on));
     }
     changes.retain(|one| one.percent.is_none_or(|percent| percent.abs() > SAME));

@@ -158,11 +158,12 @@ impl LabResult {
         (sum(Comparison::exits_off), sum(Comparison::exits_on))
     }
 
-    /// The figure that the workload is about, in each comparison that has it.
+    /// The figure that the workload is about, in each comparison that has it and knows how far it
+    /// may be off.
     fn headlines(&self) -> Vec<(&Comparison, &Measure)> {
         let name = workload::of_title(&self.workload).headline().0;
-        let measure =
-            |one: &'_ Comparison| one.measures.iter().position(|measure| measure.name == name);
+        let is_it = |measure: &Measure| measure.name == name && measure.has_interval();
+        let measure = |one: &'_ Comparison| one.measures.iter().position(is_it);
         let found = self.comparisons.iter().filter_map(|one| Some((one, measure(one)?)));
         found.map(|(one, place)| (one, &one.measures[place])).collect()
     }
@@ -236,7 +237,8 @@ impl LabResult {
                 row.push(all.join(" -> "));
             }
             if unit.is_some() {
-                let measure = one.measures.iter().find(|measure| measure.name == headline.0);
+                let is_it = |one: &&Measure| one.name == headline.0 && one.has_interval();
+                let measure = one.measures.iter().find(is_it);
                 row.push(measure.map_or_else(String::new, |measure| {
                     let off = within(measure.off, measure.half(Setting::Off));
                     let on = within(measure.on, measure.half(Setting::On));
@@ -270,9 +272,11 @@ impl LabResult {
             }
             (Some(seeds), None) => format!(", {seeds} seeds ± 95 %, likely prices"),
             (None, Some(draws)) => format!(", {draws} draws of prices ± 90 %"),
-            (None, None) if headlines.is_empty() => String::new(),
             // Only what was measured more than once tells how far it may be off.
-            (None, None) => ", ~ of one run, without an interval".to_owned(),
+            (None, None) if self.comparisons.iter().any(|one| !one.measures.is_empty()) => {
+                ", of one run, so not judged".to_owned()
+            }
+            (None, None) => String::new(),
         };
         format!(
             "Exits: {counted}. Times: emulated{of}, {} of {} costs measured.",
@@ -368,7 +372,6 @@ impl LabResult {
 
 /// How many times as fast a figure got, at least and at most.
 fn factors(measure: &Measure) -> Option<(f64, f64)> {
-    measure.half(Setting::Off).or(measure.half(Setting::On))?;
     if measure.is_within_chance() {
         return Some((1.0, 1.0));
     }
@@ -395,9 +398,8 @@ fn within(value: Option<f64>, half: Option<f64>) -> String {
         true => format!("{number:.2}"),
         false => grouped(number.round() as u64),
     };
-    let Some(half) = half else { return format!("~{}", number(value)) };
     // One that is not seen is left out.
-    let half = Some(number(half));
+    let half = half.map(number);
     let half = half.filter(|half| half.contains(|digit: char| ('1'..='9').contains(&digit)));
     number(value) + &half.map_or_else(String::new, |half| format!(" ±{half}"))
 }

@@ -43,12 +43,10 @@ pub(super) fn within(step: &mut Step) {
 
 /// Under how many draws of the costs a step's times are measured besides.
 pub(super) fn draws(plan: &Plan<'_>, step: &Step) -> Draws {
-    let (is_benchmark, has_seeds) = match &step.guest {
-        Guest::Benchmark(options) => (true, options.ends_with(WITHIN)),
-        _ => (false, false),
-    };
-    // A Linux guest's steps are all traced.
-    let measures = !step.is_traced || !is_benchmark;
+    let has_seeds = matches!(&step.guest, Guest::Benchmark(options) if options.ends_with(WITHIN));
+    // Where tracepoints would take time, a step without them measures.
+    let has_another = workload::named(&step.workload).is_some_and(|of| of.benchmark().is_some());
+    let measures = !step.is_traced || !has_another;
     Draws {
         of_seeds: if has_seeds { DRAWS } else { 0 },
         of_lives: if measures { plan.draws.into() } else { 0 },

@@ -73,9 +73,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     seeds: u16,
     /// Under how many draws of the prices that is measured besides which is not measured from seeds
-    /// (workload mesh, Linux guests), each in a life of its own, so that it has an interval; 4 or
-    /// more. What is measured from seeds has ten draws anyway
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=100))]
+    /// (workloads mesh and device, Linux guests), each in a life of its own, so that it has an
+    /// interval: 4 or more, or 0 for none, which is faster. What is measured from seeds has ten
+    /// draws anyway
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(0..=100))]
     draws: u16,
     /// Which interrupt of each arm the picture shows: typical, slowest, or worst-new (with the
     /// feature on the slowest with an exit of a kind that there was none of with it off, or else a

@@ -8,6 +8,7 @@ use super::Session;
 use crate::drive::observed::Drawn;
 use crate::protocol::{FromAgent, Step, ToAgent};
 use crate::watch::Watch;
+use crate::workload;
 use anyhow::bail;
 use arch::time::Picoseconds;
 
@@ -37,12 +38,14 @@ impl Session {
     ) -> anyhow::Result<Vec<Drawn>> {
         let mut each = |session: &mut Self, draw: u64, watch: &mut Watch<'_>| {
             watch.stage(&format!("{}, {}: draw {draw} of {draws}", step.name, step.arm.label));
+            session.begin_counting();
             session.send(&ToAgent::Go)?;
             loop {
                 match session.receive(limit, watch)? {
                     FromAgent::Progress(_) => {}
                     FromAgent::Finished(result) => {
-                        return Ok(Some(Drawn { seed: 0, lines: result.console }));
+                        let life = session.observed(step, *result, Picoseconds(0));
+                        return Ok(Some(Drawn { seed: 0, figures: workload::of_life(&life) }));
                     }
                     FromAgent::Failed(why) => bail!("under drawn costs: {why}"),
                     other => bail!("under drawn costs the agent said {other:?}"),
@@ -52,15 +55,19 @@ impl Session {
         self.drawn(draws, watch, &mut each)
     }
 
-    /// The guest has begun with a seed: measures the next one under each of so many draws.
+    /// The guest of a workload has begun with a seed: measures the next one under each of so many
+    /// draws.
     pub(super) fn measure_drawn(
         &mut self,
-        draws: u64,
+        (workload, draws): (&str, u64),
         limit: Picoseconds,
         watch: &mut Watch<'_>,
     ) -> anyhow::Result<Vec<Drawn>> {
-        let mut each =
-            |session: &mut Self, _, watch: &mut Watch<'_>| session.next_seed(limit, watch);
+        let mut each = |session: &mut Self, _, watch: &mut Watch<'_>| {
+            let Some((seed, lines)) = session.next_seed(limit, watch)? else { return Ok(None) };
+            let figures = workload::figures_in(workload, lines.iter().map(String::as_str));
+            Ok(Some(Drawn { seed, figures }))
+        };
         self.drawn(draws, watch, &mut each)
     }
 
@@ -89,13 +96,13 @@ impl Session {
         Ok(drawn)
     }
 
-    /// What the guest measures of the next seed; none if there is no other.
+    /// The next seed and what the guest prints of it; none if there is no other.
     fn next_seed(
         &mut self,
         limit: Picoseconds,
         watch: &mut Watch<'_>,
-    ) -> anyhow::Result<Option<Drawn>> {
-        let mut own: Option<Drawn> = None;
+    ) -> anyhow::Result<Option<(u64, Vec<String>)>> {
+        let mut own: Option<(u64, Vec<String>)> = None;
         loop {
             let text = match self.receive(limit, watch)? {
                 FromAgent::Progress(text) => text,
@@ -105,8 +112,8 @@ impl Session {
             };
             match (seed_of(&text), &mut own) {
                 (Some(_), Some(_)) => return Ok(own),
-                (Some(seed), None) => own = Some(Drawn { seed, lines: Vec::new() }),
-                (None, Some(own)) if own.lines.len() < MOST_LINES => own.lines.push(text),
+                (Some(seed), None) => own = Some((seed, Vec::new())),
+                (None, Some((_, lines))) if lines.len() < MOST_LINES => lines.push(text),
                 (None, _) => {}
             }
         }

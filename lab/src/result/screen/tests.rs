@@ -1,7 +1,7 @@
 //! The screen as it looks at 80 columns and 24 lines, and at 160 and 50.
 
 use super::*;
-use crate::comparison::{Agreement, ArmExample, ExitRow, Spread, Spreads};
+use crate::comparison::{Agreement, ArmExample, ExitRow, Prices, Spread, Spreads};
 use crate::drive::counters::Reason;
 use crate::drive::example::{Choice, Doing, Example, Function, Span};
 use crate::plan::{Experiment, Setting};
@@ -40,7 +40,7 @@ fn comparison(
             on: Some(on),
             samples: 500,
             over_seeds: None,
-            over_prices: None,
+            over_prices: Some(Prices::near(off, on)),
         }],
         agreement: Setting::BOTH.map(agreement).to_vec(),
         inhibited: Some((1.0, 0.0)),
