@@ -218,6 +218,13 @@ pub struct Proof {
     pub fix: String,
 }
 
+impl Proof {
+    /// Where the evidence is in how many places of the output something stands: what.
+    pub fn pattern(&self) -> Option<&str> {
+        self.evidence.strip_prefix("output:")
+    }
+}
+
 /// A figure that others measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {

@@ -16,6 +16,18 @@ pub struct Void {
     pub is_without_effect: bool,
 }
 
+/// Takes what a trial printed that proofs ask for: `output:PATTERN`, in how many places.
+pub fn take_output(plan: &Plan, seen: &mut Seen) {
+    for proof in &plan.proofs {
+        if let Some(pattern) = proof.pattern()
+            && let Ok(pattern) = regex::Regex::new(pattern)
+        {
+            let count = Evidence::Number(pattern.find_iter(&seen.output).count() as f64);
+            seen.evidence.insert(proof.evidence.clone(), count);
+        }
+    }
+}
+
 /// What is wrong with a trial, if anything is.
 pub fn void(plan: &Plan, setting: &Setting, seen: &Seen) -> Option<Void> {
     if let Some(why) = &seen.disturbed {
@@ -107,6 +119,21 @@ mod tests {
         let seen = Seen { disturbed: Some("steal 9 %".into()), ..seen(0.0) };
         let found = void(&small(), &setting("on"), &seen).expect("void");
         assert!(!found.is_without_effect && found.why == "steal 9 %");
+    }
+
+    #[test]
+    fn what_a_trial_printed_is_evidence_where_a_proof_asks_for_it() {
+        let mut plan = small();
+        "output:(?m)^ready$".clone_into(&mut plan.proofs[0].evidence);
+        (plan.proofs[0].at_most, plan.proofs[0].at_least) = (None, Some(2.0));
+        let said = |output: &str| {
+            let mut seen = Seen { output: output.into(), ..Seen::default() };
+            take_output(&plan, &mut seen);
+            void(&plan, &setting("on"), &seen)
+        };
+        assert_eq!(said("ready\nnot ready\nready\n"), None);
+        let found = said("ready\n").expect("void");
+        assert!(found.why.contains("ready$ is 1"), "{}", found.why);
     }
 
     #[test]

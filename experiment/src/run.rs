@@ -382,7 +382,8 @@ fn attempt(shared: &Mutex<Shared<'_, '_>>, place: &dyn Place, trial: &Trial) -> 
 }
 
 /// What a trial comes to; one without a figure that it should have has failed.
-fn judged(plan: &Plan, trial: &Trial, seen: Seen) -> (Outcome, Kept) {
+fn judged(plan: &Plan, trial: &Trial, mut seen: Seen) -> (Outcome, Kept) {
+    proof::take_output(plan, &mut seen);
     let void = proof::void(plan, &trial.setting, &seen);
     let figures = reading::figures(plan, &trial.setting, &seen);
     let outcome = match (void, &figures) {

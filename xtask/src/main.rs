@@ -16,7 +16,7 @@ mod supply;
 mod tally;
 mod tidy;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -129,9 +129,15 @@ fn golden(arguments: &[&str]) -> Result<()> {
     if tally.is_pass() { Ok(()) } else { bail!("the machine does something else than it did") }
 }
 
-/// Cargo puts it beside this program, wherever that is.
+/// Cargo puts it beside this program, wherever that is; before the first tests it is built.
 fn built_by_the_tests() -> Result<PathBuf> {
-    Ok(std::env::current_exe()?.with_file_name("avicenna"))
+    let program = std::env::current_exe()?.with_file_name("avicenna");
+    if !program.exists() {
+        let words = ["build", "--quiet", "--locked", "--package", "avicenna"];
+        let status = cargo::cargo().args(words).current_dir(root()).status()?;
+        ensure!(status.success(), "the program cannot be built");
+    }
+    Ok(program)
 }
 
 /// The workspace's folder.

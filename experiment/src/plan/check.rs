@@ -300,6 +300,14 @@ fn of_proof(plan: &Plan, proof: &Proof, lines: &LinesOf, reader: &mut Reader<'_>
         let cause = format!("{} has no level {level:?}", factor.name);
         reader.fault(lines.of("level"), cause, format!("it has {}", factor.levels.join(", ")));
     }
+    if let Some(pattern) = proof.pattern()
+        && let Err(error) = regex::Regex::new(pattern)
+    {
+        let text = error.to_string();
+        let last = text.lines().last().unwrap_or_default().trim();
+        let cause = format!("{pattern:?} is not a regular expression");
+        reader.fault(lines.of("evidence"), cause, last.trim_start_matches("error: "));
+    }
     if proof.is.is_none() && proof.at_most.is_none() && proof.at_least.is_none() {
         let cause = "the proof holds whatever the evidence is";
         reader.fault(lines.line, cause, "add is, at_most or at_least");

@@ -254,7 +254,12 @@ fn lab(reader: &mut Reader<'_>, read: &Read<'_>) -> LabSetup {
         u16::try_from(value).unwrap_or(2)
     };
     let (cpus, vcpus) = (count("cpus"), count("vcpus"));
-    if cannot.is_none() && !read.has("workload") {
+    let command = read.text("command");
+    if command.is_some() && read.has("workload") {
+        let cause = "[lab] has both a workload and a command";
+        reader.fault(read.line_of("command"), cause, "leave one of them out");
+    }
+    if cannot.is_none() && command.is_none() && !read.has("workload") {
         let remedy = "add workload = \"ipi\" or a command, or cannot = \"the reason why not\"";
         reader.fault(read.line, "[lab] has no workload", remedy);
     }
@@ -284,6 +289,7 @@ fn lab(reader: &mut Reader<'_>, read: &Read<'_>) -> LabSetup {
         kernel: read.text("kernel"),
         vcpus,
         workload: text("workload", ""),
+        command,
         options: text("options", ""),
         append: text("append", ""),
         parameters: read.list("parameters").unwrap_or_default(),

@@ -19,6 +19,8 @@ pub struct LabSetup {
     pub vcpus: u16,
     /// A word of the lab's, or a command.
     pub workload: String,
+    /// In its place: what runs on this machine, by a shell, and has an emulated machine itself.
+    pub command: Option<String>,
     /// More options of the benchmark guest.
     pub options: String,
     /// More words for a Linux guest's kernel.
@@ -29,7 +31,7 @@ pub struct LabSetup {
     pub needs: Vec<String>,
     /// Files of this machine that are taken along.
     pub add: Vec<String>,
-    /// Seconds of virtual time.
+    /// Seconds of virtual time, or those that a command may take.
     pub limit: u64,
     /// Fewer blocks than on a host.
     pub blocks: Option<usize>,

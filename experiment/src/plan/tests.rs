@@ -57,7 +57,7 @@ fn a_plan_is_read_as_it_is_written() {
 }
 
 /// What is put in place of what, in which line the fault is, and parts of its cause and its remedy.
-const BROKEN: [(&str, &str, usize, &str, &str); 46] = [
+const BROKEN: [(&str, &str, usize, &str, &str); 48] = [
     ("name = \"small\"", "name = small", 3, "", "this is not TOML"),
     ("[design]", "[design", 6, "", "this is not TOML"),
     ("question =", "questoin =", 4, "has no key \"questoin\"", "did you mean question?"),
@@ -152,6 +152,20 @@ const BROKEN: [(&str, &str, usize, &str, &str); 46] = [
         "add [lab]",
     ),
     ("workload = \"ipi\"", "cpu = \"zen4\"", 22, "[lab] has no workload", "add workload"),
+    (
+        "workload = \"ipi\"",
+        "workload = \"ipi\"\ncommand = \"true\"",
+        24,
+        "both a workload and a command",
+        "leave one",
+    ),
+    (
+        "evidence = \"inhibited\"",
+        "evidence = \"output:(\"",
+        34,
+        "is not a regular expression",
+        "unclosed group",
+    ),
     ("workload = \"ipi\"", "workload = \"ipi\"\nvcpus = 4096", 24, "vcpus = 4096", "1 to 512"),
     (
         "workload = \"ipi\"",

@@ -6,7 +6,7 @@ pub mod measure;
 mod module;
 mod options;
 mod prepare;
-mod reach;
+pub mod reach;
 mod said;
 mod undo;
 
@@ -160,7 +160,7 @@ impl Host {
     fn work(&self, setup: &HostSetup, machines: &[String]) -> Result<String, Failure> {
         let limit = Duration::from_secs(setup.limit);
         if !setup.is_in_guest {
-            return reach::locally(&setup.command, limit).map_err(Failure::Failed);
+            return reach::locally(&setup.command, &[], limit).map_err(Failure::Failed);
         }
         let outputs: Vec<Said<String>> = std::thread::scope(|scope| {
             let run = |machine: &'_ String| {

@@ -1,6 +1,7 @@
 //! The lab as a place for trials: each begins from a host that is kept in memory with KVM's modules
 //! loaded as the arm has them, on a machine of its own or on one that another trial left there.
 
+use super::host::reach::locally;
 use super::known;
 use super::ready::Ready;
 use crate::verb::lab::{Chip, Inhibit, Pit, interrupts};
@@ -28,7 +29,7 @@ use board::topology::{Topology, TopologyError};
 use cpu::{CoreClock, CpuModel};
 use device::intel_82599::Wire;
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -102,6 +103,15 @@ impl<'s> Lab<'s> {
     }
 
     fn run(&self, order: &Order<'_>, teller: &mut dyn Teller) -> anyhow::Result<Seen> {
+        if let Some((setup, command)) = by_command(order.plan) {
+            teller.line(command);
+            let limit = Duration::from_secs(setup.limit);
+            let output = locally(command, &words(order), limit).map_err(|why| {
+                let is_end = self.stop.load(Ordering::Relaxed);
+                if is_end { Halt::Interrupted.into() } else { anyhow!(why) }
+            })?;
+            return Ok(Seen { output, ..Seen::default() });
+        }
         let trial = trial(order.plan, order.setting)?;
         let mut tell = |told: Told<'_>| {
             if let Told::Stage(text) | Told::Line(text) = told {
@@ -153,7 +163,7 @@ impl Place for Lab<'_> {
                 Remark::new(Weight::Blocks, cause, remedy)
             })
             .collect();
-        if !remarks.is_empty() {
+        if !remarks.is_empty() || setup.command.is_some() {
             return remarks;
         }
         for cell in plan.cells(true) {
@@ -174,6 +184,9 @@ impl Place for Lab<'_> {
 
     fn provenance(&self, plan: &Plan) -> BTreeMap<String, String> {
         let Some(setup) = &plan.lab else { return BTreeMap::new() };
+        if let Some(command) = &setup.command {
+            return BTreeMap::from([("command".into(), command.clone())]);
+        }
         let model = CpuModel::named(&setup.cpu).ok();
         let costs = model.and_then(|model| CostProfile::named(model.costs()).ok());
         let kernel = setup.kernel.as_deref().unwrap_or(USUAL);
@@ -219,6 +232,21 @@ fn machine(setup: &LabSetup) -> String {
     let of = setup.topology.as_ref().and_then(|text| text.parse::<Topology>().ok());
     let count = of.map_or(setup.cpus, |topology| topology.cpu_count());
     format!("{count} emulated {} processors", setup.cpu)
+}
+
+/// The command that takes the place of the lab's own machine.
+fn by_command(plan: &Plan) -> Option<(&LabSetup, &str)> {
+    let setup = plan.lab.as_ref()?;
+    Some((setup, setup.command.as_deref()?))
+}
+
+/// What a command has in its environment: the levels, and what differs between trials.
+fn words(order: &Order<'_>) -> Vec<(String, String)> {
+    let name =
+        |factor: &str| format!("AVICENNA_{}", factor.to_uppercase().replace(['-', ' '], "_"));
+    let levels = order.setting.iter().map(|(factor, level)| (name(factor), level.clone()));
+    let own = [("trial", order.index as u64), ("seed", order.seed)];
+    levels.chain(own.map(|(what, number)| (name(what), number.to_string()))).collect()
 }
 
 /// What the setting comes to.

@@ -32,10 +32,10 @@ pub fn run(options: &Options, machine: &str, command: &str, limit: Duration) -> 
     by_agent(machine, command, limit)
 }
 
-/// Runs a shell's command on this host.
-pub fn locally(command: &str, limit: Duration) -> Said<String> {
+/// Runs a shell's command on this host, with names and values in its environment.
+pub fn locally(command: &str, words: &[(String, String)], limit: Duration) -> Said<String> {
     let mut shell = Command::new("sh");
-    shell.args(["-c", command]);
+    shell.args(["-c", command]).envs(words.iter().cloned());
     to_end(shell, limit)
 }
 
@@ -211,9 +211,10 @@ mod tests {
 
     #[test]
     fn a_command_that_does_not_end_is_ended() {
-        assert_eq!(locally("echo a; exit 0", Duration::from_secs(5)), Ok("a\n".into()));
-        assert!(locally("exit 3", Duration::from_secs(5)).is_err_and(|why| why.contains('3')));
-        let error = locally("sleep 60", Duration::from_millis(100)).expect_err("too long");
+        let word = [("A".to_owned(), "a".to_owned())];
+        assert_eq!(locally("echo $A; exit 0", &word, Duration::from_secs(5)), Ok("a\n".into()));
+        assert!(locally("exit 3", &[], Duration::from_secs(5)).is_err_and(|why| why.contains('3')));
+        let error = locally("sleep 60", &[], Duration::from_millis(100)).expect_err("too long");
         assert!(error.contains("not at its end"), "{error}");
     }
 }
