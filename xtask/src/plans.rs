@@ -59,7 +59,7 @@ const EXPECTED: &[Expected] = &[
 /// What the smallest form has instead: plan, its words, others.
 const SMALLER: [(&str, &str, &str); 2] = [
     ("apicv-iozone", "lab = [1, 4, 12]", "lab = [1]"),
-    ("apicv-xen-netperf", "levels = [1, 2]", "levels = [1]"),
+    ("apicv-xen-netperf", "levels = [1, 2]", "levels = [1, 2]\nlab = [1]"),
 ];
 /// How names of plans end that run a program of kvm-unit-tests, and who names its tree.
 const OF_TESTS: (&str, &str) = ("-kut", "KVM_UNIT_TESTS");
