@@ -59,6 +59,55 @@ fn that_an_arm_cannot_take_effect_is_said_before_the_first_trial() {
     assert!(!said.contains("pit discard: AVIC is never"), "{said}");
 }
 
+/// What a trial prints by its levels, and what is left of it.
+const OF_A_COMMAND: &str = r#"
+schema = 1
+name = "mine"
+question = "Does it?"
+[design]
+compare = "way"
+blocks = 2
+[[factor]]
+name = "way"
+kind = "option"
+levels = ["one", "other"]
+redo = "live"
+[lab]
+command = "echo way $AVICENNA_WAY: $((AVICENNA_TRIAL % 2 + 7)) | tee -a LEFT"
+[[metric]]
+name = "it"
+unit = "s"
+better = "less"
+regex = ': ([0-9]+)'
+[[proof]]
+level = ["one", "other"]
+evidence = "output:way (one|other):"
+at_least = 1
+why = "it has no way"
+fix = "none"
+"#;
+
+#[test]
+fn a_plan_s_command_runs_on_this_machine_if_that_was_said_and_is_told_the_levels() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (plan, left, out) = (path("mine.toml"), path("left"), path("out"));
+    std::fs::write(&plan, OF_A_COMMAND.replace("LEFT", &left)).expect("a file");
+    let run = ["run", &plan, "--format", "json", "-o", &out];
+    let (code, said, _) = avicenna(&run);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("nothing was run") && said.contains("echo way"), "{said}");
+    assert!(!Path::new(&left).exists() && !Path::new(&out).exists(), "{said}");
+    let (_, said, told) = avicenna(&[&run[..], &["--yes"]].concat());
+    let answer: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(answer["trials"].as_array().map(Vec::len), Some(4), "{said}{told}");
+    let left = std::fs::read_to_string(left).expect("what the command wrote");
+    let of = |way: &str| left.lines().filter(|line| line.starts_with(way)).count();
+    assert_eq!((of("way one: "), of("way other: ")), (2, 2), "{left}");
+    let (code, _, said) = avicenna(&["resume", &out]);
+    assert!(code == Some(2) && said.contains("pass --yes"), "{said}");
+}
+
 #[test]
 fn a_broken_plan_is_a_matter_of_usage_with_file_and_line() {
     let folder = tempfile::tempdir().expect("a folder");

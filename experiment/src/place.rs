@@ -4,6 +4,9 @@ use crate::plan::{Plan, Setting};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Where provenance has the command of this machine that trials are.
+pub const COMMAND: &str = "command";
+
 /// What to do for one trial.
 #[derive(Clone, Debug)]
 pub struct Order<'p> {

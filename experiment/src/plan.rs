@@ -299,6 +299,11 @@ impl Plan {
         self.factors.iter().find(|one| one.name == *name).unwrap_or(&self.factors[0])
     }
 
+    /// What runs on this machine itself for a trial in the lab.
+    pub fn command(&self, is_lab: bool) -> Option<&str> {
+        self.lab.as_ref().filter(|_| is_lab)?.command.as_deref()
+    }
+
     /// A factor's levels at the lab's or the full scale.
     pub fn levels<'p>(&self, factor: &'p Factor, is_lab: bool) -> &'p [String] {
         factor.lab_levels.as_ref().filter(|_| is_lab).unwrap_or(&factor.levels)

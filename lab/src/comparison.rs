@@ -16,7 +16,7 @@ pub use exit::ExitRow;
 pub(crate) use inhibition::history;
 pub(crate) use measure::side_by_side;
 pub use measure::{Measure, Spreads};
-pub use prices::{Prices, Within};
+pub use prices::{LEAST_DRAWS, Prices, Within};
 pub use spread::Spread;
 
 use crate::drive::counters::{Count, Reason, Tally};

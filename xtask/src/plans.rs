@@ -132,7 +132,7 @@ fn one(root: &Path, program: &Path, work: &Path, plan: &str) -> Result<Option<St
     }
     command.args(["experiment", "run"]).arg(smallest(program, work, plan)?);
     let output = command
-        .args(["--blocks", "1", "--format", "json", "-o"])
+        .args(["--yes", "--blocks", "1", "--format", "json", "-o"])
         .arg(&folder)
         .stdin(Stdio::null())
         .output()
@@ -200,7 +200,7 @@ fn parts(program: &Path, work: &Path) -> Result<Option<String>> {
 
 /// The program's own words for what is not to be had here.
 fn is_missing(line: &str) -> bool {
-    ["is not on this machine", "no kernel", "cannot start apt-get"]
+    ["is not on this machine", "no kernel", "cannot start apt-get", " was not run: "]
         .iter()
         .any(|words| line.contains(words))
 }

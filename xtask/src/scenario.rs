@@ -18,7 +18,7 @@ mod xen;
 mod xen_clock;
 
 use crate::tally::Tally;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use check::Checks;
 use stage::{Scenario, Stage, Stop};
 use std::collections::BTreeMap;
@@ -82,6 +82,8 @@ pub fn run(root: &Path, program: &Path, arguments: &[&str]) -> Result<()> {
     let mut tally = Tally::default();
     run_one(root, &program, scenario, &words, &mut tally)?;
     println!("{}", tally.summary());
+    // Who asks for one by name waits for its answer.
+    ensure!(tally.has_tried(), "{name} was not run: {}", tally.summary());
     if tally.is_pass() { Ok(()) } else { bail!("{name}: this run does not pass") }
 }
 

@@ -44,6 +44,11 @@ impl Tally {
         self.missing.push(format!("{what} failed"));
     }
 
+    /// Something was not skipped.
+    pub fn has_tried(&self) -> bool {
+        self.passed + self.failed > 0
+    }
+
     /// Nothing failed, and nothing that has to be tried was left out.
     pub fn is_pass(&self) -> bool {
         self.failed == 0 && self.missing.is_empty()

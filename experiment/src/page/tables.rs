@@ -2,6 +2,7 @@
 
 use crate::answer::sentence::{change, shown};
 use crate::answer::{Answer, CellAnswer, MetricAnswer};
+use crate::place::COMMAND;
 use crate::plan::words;
 use crate::statistics::Verdict;
 use report::grid::{Grid, Value};
@@ -184,7 +185,13 @@ pub(super) fn published(answer: &Answer) -> Option<Grid> {
 /// How the figures were had, in a line or two each.
 pub(super) fn notes(answer: &Answer) -> Vec<String> {
     let mut notes = Vec::new();
-    if answer.place == "lab" {
+    if answer.provenance.contains_key(COMMAND) {
+        notes.push(
+            "a trial is a run of the plan's command on this machine, which has the levels in its \
+             environment: how exact figures are is for it to say"
+                .to_owned(),
+        );
+    } else if answer.place == "lab" {
         notes.push(
             "in the lab counts are measurements of real software and exact; times are predicted by \
              a cost model, and trials differ in the moment at which they begin"

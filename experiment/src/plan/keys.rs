@@ -231,6 +231,23 @@ static FACTOR: Table = Table {
     ],
 };
 
+/// What is for a machine of the lab's, and nothing to a command.
+pub const OF_LAB: [&str; 13] = [
+    "cpu",
+    "clock",
+    "cpus",
+    "topology",
+    "memory",
+    "kernel",
+    "vcpus",
+    "workload",
+    "options",
+    "append",
+    "parameters",
+    "add",
+    "timed",
+];
+
 static LAB: Table = Table {
     name: "lab",
     keys: &[

@@ -255,9 +255,10 @@ fn lab(reader: &mut Reader<'_>, read: &Read<'_>) -> LabSetup {
     };
     let (cpus, vcpus) = (count("cpus"), count("vcpus"));
     let command = read.text("command");
-    if command.is_some() && read.has("workload") {
-        let cause = "[lab] has both a workload and a command";
-        reader.fault(read.line_of("command"), cause, "leave one of them out");
+    let of_lab = command.iter().flat_map(|_| keys::OF_LAB).filter(|key| read.has(key));
+    for key in of_lab {
+        let cause = format!("[lab] has a command, and {key} for a machine of the lab's");
+        reader.fault(read.line_of(key), cause, "leave one of them out");
     }
     if cannot.is_none() && command.is_none() && !read.has("workload") {
         let remedy = "add workload = \"ipi\" or a command, or cannot = \"the reason why not\"";

@@ -155,8 +155,8 @@ const BROKEN: [(&str, &str, usize, &str, &str); 48] = [
     (
         "workload = \"ipi\"",
         "workload = \"ipi\"\ncommand = \"true\"",
-        24,
-        "both a workload and a command",
+        23,
+        "[lab] has a command, and workload for",
         "leave one",
     ),
     (

@@ -11,7 +11,7 @@ use crate::workload::figure::Figure;
 use serde::Serialize;
 
 /// Fewer draws than this tell nothing.
-const LEAST_DRAWS: usize = 4;
+pub const LEAST_DRAWS: usize = 4;
 /// What a normally distributed value exceeds on either side five times of a hundred.
 const NORMAL_95: f64 = 1.96;
 

@@ -6,7 +6,9 @@ use super::known;
 use super::ready::Ready;
 use crate::verb::lab::{Chip, Inhibit, Pit, interrupts};
 use crate::verb::machine::size::parse_bytes;
-use ::experiment::place::{Change, Evidence, Failure, Order, Place, Remark, Seen, Teller, Weight};
+use ::experiment::place::{
+    COMMAND, Change, Evidence, Failure, Order, Place, Remark, Seen, Teller, Weight,
+};
 use ::experiment::plan::{LabSetup, Plan, Setting};
 use ::lab::comparison::inhibition;
 use ::lab::drive::observed::Observed;
@@ -103,7 +105,7 @@ impl<'s> Lab<'s> {
     }
 
     fn run(&self, order: &Order<'_>, teller: &mut dyn Teller) -> anyhow::Result<Seen> {
-        if let Some((setup, command)) = by_command(order.plan) {
+        if let (Some(setup), Some(command)) = (&order.plan.lab, order.plan.command(true)) {
             teller.line(command);
             let limit = Duration::from_secs(setup.limit);
             let output = locally(command, &words(order), limit).map_err(|why| {
@@ -185,7 +187,7 @@ impl Place for Lab<'_> {
     fn provenance(&self, plan: &Plan) -> BTreeMap<String, String> {
         let Some(setup) = &plan.lab else { return BTreeMap::new() };
         if let Some(command) = &setup.command {
-            return BTreeMap::from([("command".into(), command.clone())]);
+            return BTreeMap::from([(COMMAND.into(), command.clone())]);
         }
         let model = CpuModel::named(&setup.cpu).ok();
         let costs = model.and_then(|model| CostProfile::named(model.costs()).ok());
@@ -234,16 +236,13 @@ fn machine(setup: &LabSetup) -> String {
     format!("{count} emulated {} processors", setup.cpu)
 }
 
-/// The command that takes the place of the lab's own machine.
-fn by_command(plan: &Plan) -> Option<(&LabSetup, &str)> {
-    let setup = plan.lab.as_ref()?;
-    Some((setup, setup.command.as_deref()?))
-}
-
-/// What a command has in its environment: the levels, and what differs between trials.
+/// What a command has in its environment: the levels, and what differs between trials. Shells know
+/// variables of letters, digits and underscores.
 fn words(order: &Order<'_>) -> Vec<(String, String)> {
-    let name =
-        |factor: &str| format!("AVICENNA_{}", factor.to_uppercase().replace(['-', ' '], "_"));
+    let is_known = |letter: char| letter.is_ascii_alphanumeric();
+    let name = |factor: &str| {
+        format!("AVICENNA_{}", factor.to_ascii_uppercase().replace(|one| !is_known(one), "_"))
+    };
     let levels = order.setting.iter().map(|(factor, level)| (name(factor), level.clone()));
     let own = [("trial", order.index as u64), ("seed", order.seed)];
     levels.chain(own.map(|(what, number)| (name(what), number.to_string()))).collect()

@@ -38,7 +38,8 @@ pub struct Arguments {
     on: On,
     #[command(flatten)]
     host: host::Options,
-    /// Change what the plan changes on this host; without it, what would be done is printed
+    /// Change what the plan changes on this host, or run its command here; without it, what would
+    /// be done is printed
     #[arg(long)]
     yes: bool,
     /// Trials at once; on a host it is one
@@ -135,6 +136,15 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             plan.name,
             amount(&plan, &*place),
             plan.compared().redo.words()
+        ));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(command) = plan.command(place.is_lab()).filter(|_| !arguments.yes) {
+        terminal::print(&format!(
+            "{} would run a command on this machine: {}; nothing was run, --yes does it\n\n{}\n",
+            plan.name,
+            amount(&plan, &*place),
+            command.trim()
         ));
         return Ok(ExitCode::SUCCESS);
     }

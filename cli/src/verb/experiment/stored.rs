@@ -27,7 +27,7 @@ pub struct ResumeArguments {
     /// Trials at once; on a host it is one
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=512))]
     jobs: u16,
-    /// Change what the plan changes on this host
+    /// Change what the plan changes on this host, or run its command here
     #[arg(long)]
     yes: bool,
     /// How to print the answer
@@ -139,6 +139,10 @@ pub fn resume(arguments: &ResumeArguments) -> anyhow::Result<ExitCode> {
     let on = on(&head);
     if on == On::Host && !arguments.yes {
         return Err(Usage::of(anyhow!("resume changes this host: pass --yes")));
+    }
+    if plan.command(on == On::Lab).is_some() && !arguments.yes {
+        let what = "resume runs the plan's command on this machine: pass --yes";
+        return Err(Usage::of(anyhow!("{what} (avicenna experiment show prints a plan)")));
     }
     let place = place(on, &host::Options::from_map(&head.options))?;
     let mut experiment = Experiment::new(&plan, head, &written);

@@ -11,6 +11,7 @@ use anyhow::Context;
 use bench::Configuration;
 use change::{Like, Output};
 use clap::{Args, FromArgMatches};
+use lab::comparison::LEAST_DRAWS;
 use lab::drive::example::Choice;
 use lab::plan::{Arm, Recipe, Request, Verb};
 use lab::result::LabResult;
@@ -76,7 +77,7 @@ pub(super) struct Arguments {
     /// (workloads mesh and device, Linux guests), each in a life of its own, so that it has an
     /// interval: 4 or more, or 0 for none, which is faster. What is measured from seeds has ten
     /// draws anyway
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(0..=100))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = number_of_draws)]
     draws: u16,
     /// Which interrupt of each arm the picture shows: typical, slowest, or worst-new (with the
     /// feature on the slowest with an exit of a kind that there was none of with it off, or else a
@@ -97,6 +98,15 @@ pub(super) struct Arguments {
     /// Write the result here instead of to standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+}
+
+/// None, or as many as an interval takes.
+fn number_of_draws(text: &str) -> Result<u16, String> {
+    const MOST: u16 = 100;
+    let known = text.parse().ok().filter(|draws: &u16| {
+        *draws == 0 || (LEAST_DRAWS..=MOST.into()).contains(&usize::from(*draws))
+    });
+    known.ok_or_else(|| format!("must be 0, or {LEAST_DRAWS} to {MOST}"))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
