@@ -344,10 +344,11 @@ fn perform(
     watch: &mut Watch<'_>,
 ) -> anyhow::Result<Vec<Observed>> {
     let mut observed = Vec::new();
-    for step in &steps(plan, arm) {
+    let steps = steps(plan, arm);
+    for step in &steps {
         let purpose = if step.is_traced { "counting" } else { "timing" };
         watch.stage(&format!("{}, {}: {purpose}", step.name, arm.label));
-        let draws = seeds::draws(plan, step);
+        let draws = seeds::draws((plan.seeds, plan.draws), step, &steps);
         observed.push(session.observe(step, plan.is_looked_at, draws, watch)?);
     }
     Ok(observed)

@@ -41,15 +41,18 @@ pub(super) fn within(step: &mut Step) {
     }
 }
 
-/// Under how many draws of the costs a step's times are measured besides.
-pub(super) fn draws(plan: &Plan<'_>, step: &Step) -> Draws {
+/// Under how many draws of the costs the times of one of these steps are measured besides; in so
+/// many lives of its own what has no seeds, within one life or in many.
+pub(super) fn draws((seeds, lives): (u16, u16), step: &Step, steps: &[Step]) -> Draws {
     let has_seeds = matches!(&step.guest, Guest::Benchmark(options) if options.ends_with(WITHIN));
+    let is_repeated = seeds > 1 && !step.is_traced && seeded(step, 1).is_some();
     // Where tracepoints would take time, a step without them measures.
-    let has_another = workload::named(&step.workload).is_some_and(|of| of.benchmark().is_some());
+    let has_another = steps.iter().any(|one| one.name == step.name && !one.is_traced);
     let measures = !step.is_traced || !has_another;
+    let takes_lives = measures && !has_seeds && !is_repeated;
     Draws {
         of_seeds: if has_seeds { DRAWS } else { 0 },
-        of_lives: if measures { plan.draws.into() } else { 0 },
+        of_lives: if takes_lives { lives.into() } else { 0 },
     }
 }
 
@@ -93,4 +96,34 @@ fn seeded(step: &Step, seed: u64) -> Option<Step> {
     // Of an option that is given twice the last counts.
     let guest = Guest::Benchmark(format!("{options} {SAMPLES} seed={seed}"));
     Some(Step { guest, ..step.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Experiment, Setting};
+    use crate::workload::{Chosen, Conditions};
+    use bench::Configuration;
+
+    #[test]
+    fn lives_are_drawn_of_what_has_no_seeds_and_once_of_each_step_that_measures() {
+        let arm = Experiment::default().arm(Setting::On);
+        let configuration = Configuration::default();
+        for (workload, of_seeds, of_lives) in
+            [("ipi", 20, 0), ("timer", 20, 0), ("mesh", 0, 8), ("device", 0, 12), ("call", 0, 4)]
+        {
+            let chosen: Chosen = workload.parse().expect("a workload");
+            let mut steps = chosen.steps(&Conditions::plain(&arm, &configuration));
+            steps.iter_mut().for_each(within);
+            let all: Vec<Draws> = steps.iter().map(|step| draws((1, 4), step, &steps)).collect();
+            let sum = |of: fn(&Draws) -> u64| all.iter().map(of).sum::<u64>();
+            let found = (sum(|one| one.of_seeds), sum(|one| one.of_lives));
+            assert_eq!(found, (of_seeds, of_lives), "{workload}: {all:?}");
+            let steps = chosen.steps(&Conditions::plain(&arm, &configuration));
+            let all = steps.iter().map(|step| draws((10, 4), step, &steps).of_lives);
+            let of_linux = steps.iter().any(|step| matches!(step.guest, Guest::Linux(_)));
+            let is_repeated = steps.iter().any(|step| !step.is_traced) && !of_linux;
+            assert_eq!(all.sum::<u64>() == 0, is_repeated, "{workload} from ten seeds");
+        }
+    }
 }
