@@ -71,7 +71,11 @@ fuzz_target!(|bytes: &[u8]| {
                 now = now.saturating_add(Picoseconds(value >> (which >> 8 & 63)));
                 apic.advance(now, &mut effects);
             }
-            11 => apic.set_tsc_deadline(value, Some(Picoseconds(value))),
+            11 => {
+                apic.set_tsc_deadline(value, Some(Picoseconds(value)));
+                // One that has passed expires before anything else.
+                apic.advance(now, &mut effects);
+            }
             12 => pins.write_mmio(offset & 0xF0, size, value, &mut effects),
             13 => {
                 pins.set_line(value as u8, value & 0x100 != 0, &mut effects);
