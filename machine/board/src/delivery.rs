@@ -25,7 +25,7 @@ use arch::apic::{InterruptMessage, Scope};
 use arch::identity::{ApicId, CpuIndex};
 use arch::msi::{DestinationWidth, MessageSignalled};
 use arch::time::Picoseconds;
-use bus::{Effect, GuestMemory, Initiator};
+use bus::{Effect, GuestMemory, Initiator, Outbox};
 use cpu::{Attention, Cpu};
 use interrupt::route;
 use iommu::{Posting, PostingStep, Remapped, Signal};
@@ -49,26 +49,29 @@ pub struct Outward {
     pub effect: Effect,
 }
 
-/// What came of a delivery.
+/// What came of a delivery, in lists that serve the next one as well.
 #[derive(Default)]
 pub struct Delivered {
     /// Processors that something is on its way to, some of them more than once.
     pub reached: Vec<usize>,
     /// For the host: output, and the ends of the run.
     pub outward: Vec<Outward>,
+    effects: Outbox,
+    targets: Vec<CpuIndex>,
 }
 
 impl Delivery<'_> {
-    /// Takes the effects in the outbox to where they lead, until there are none.
-    pub fn run(&mut self) -> Delivered {
-        let mut delivered = Delivered::default();
+    /// Takes the effects in the outbox to where they lead, until there are none; what came of it
+    /// is added.
+    pub fn run(&mut self, delivered: &mut Delivered) {
         while !self.wiring.outbox.is_empty() {
-            let effects: Vec<_> = self.wiring.outbox.drain().collect();
-            for (initiator, at, effect) in effects {
-                self.deliver(initiator, at, effect, &mut delivered);
+            let mut effects = std::mem::take(&mut delivered.effects);
+            std::mem::swap(&mut self.wiring.outbox, &mut effects);
+            for (initiator, at, effect) in effects.drain() {
+                self.deliver(initiator, at, effect, delivered);
             }
+            delivered.effects = effects;
         }
-        delivered
     }
 
     fn deliver(
@@ -78,22 +81,23 @@ impl Delivery<'_> {
         effect: Effect,
         delivered: &mut Delivered,
     ) {
-        let reached = &mut delivered.reached;
         match effect {
             Effect::MessageSignalled(message) => {
                 self.wiring.recorder.note_message(initiator, at, message);
-                self.deliver_message(initiator, at, message, reached);
+                self.deliver_message(initiator, at, message, delivered);
             }
             Effect::Interrupt { message, scope } => {
-                self.send(initiator, at, &message, scope, reached);
+                self.send(initiator, at, &message, scope, delivered);
             }
             Effect::LegacyInterrupt { asserted } => {
                 for inbox in self.inboxes.iter_mut() {
                     inbox.push(at, Arrival::Lint0(asserted));
                 }
-                reached.extend(0..self.inboxes.len());
+                delivered.reached.extend(0..self.inboxes.len());
             }
-            Effect::Doorbell { target } => self.ring(initiator, at, target, reached),
+            Effect::Doorbell { target } => {
+                self.ring(initiator, at, target, &mut delivered.reached);
+            }
             Effect::PowerOff
             | Effect::Reset
             | Effect::DebugExit { .. }
@@ -113,17 +117,17 @@ impl Delivery<'_> {
         initiator: Initiator,
         at: Picoseconds,
         message: MessageSignalled,
-        reached: &mut Vec<usize>,
+        delivered: &mut Delivered,
     ) {
         let is_taken = match self.pass_iommu(initiator, at, message) {
             Remapped::Unchanged => match message.interrupt(DestinationWidth::Fifteen) {
                 Some(interrupt) => {
-                    self.send(initiator, at, &interrupt, Scope::Destination, reached)
+                    self.send(initiator, at, &interrupt, Scope::Destination, delivered)
                 }
                 None => true,
             },
             Remapped::Interrupt(interrupt) => {
-                self.send(initiator, at, &interrupt, Scope::Destination, reached)
+                self.send(initiator, at, &interrupt, Scope::Destination, delivered)
             }
             Remapped::Posting(posting) => {
                 self.post(at, posting);
@@ -197,13 +201,13 @@ impl Delivery<'_> {
         at: Picoseconds,
         message: &InterruptMessage,
         scope: Scope,
-        reached: &mut Vec<usize>,
+        delivered: &mut Delivered,
     ) -> bool {
+        let Delivered { reached, targets, .. } = delivered;
         let sender = sender(initiator);
         let apics = self.cpus.iter().map(|cpu| &cpu.apic);
-        let mut targets = Vec::new();
-        route::targets(message, scope, sender, apics, &mut targets);
-        for target in &targets {
+        route::targets(message, scope, sender, apics, targets);
+        for target in &*targets {
             let index = usize::from(target.0);
             let distance = self.distance(sender, *target);
             self.inboxes[index].note_message(distance);

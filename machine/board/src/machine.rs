@@ -3,7 +3,7 @@
 use crate::channel::Channels;
 use crate::clocked::Clocked;
 use crate::cost::{CostError, CostProfile};
-use crate::delivery::{Inbox, Postings};
+use crate::delivery::{Delivered, Inbox, Postings};
 use crate::firmware::{self, FirmwareOptions, TooLittleMemory};
 use crate::load::{self, BootRequest, BootState, EntryMode, LoadError, Module, Source};
 use crate::moments::Moments;
@@ -155,6 +155,8 @@ pub struct Machine {
     pub(crate) channels: Channels,
     pub(crate) awaits_output: bool,
     pub(crate) moments: Moments,
+    /// Empty between deliveries.
+    pub(crate) delivered: Delivered,
     /// The processor that ended the last run before an instruction that a debugger wants to stop
     /// at.
     pub(crate) at_point: Option<CpuIndex>,
@@ -220,6 +222,7 @@ impl Machine {
             channels: Channels::default(),
             awaits_output: false,
             moments: Moments::default(),
+            delivered: Delivered::default(),
             at_point: None,
             recall: Recall::default(),
         })

@@ -7,7 +7,7 @@
 //! Where a caller's limits end a run changes nothing in what the machine does: a turn that is cut
 //! short is part of the state and goes on with the next call.
 
-use crate::delivery::{Delivered, Delivery, Outward, receive};
+use crate::delivery::{Delivery, Outward, receive};
 use crate::machine::Machine;
 use crate::outcome::Outcome;
 use crate::turn::Turn;
@@ -87,6 +87,8 @@ impl Machine {
     }
 
     pub(crate) fn refresh_all(&mut self) {
+        // Between two runs anybody may have changed a device.
+        self.state.wiring.devices_mut();
         self.moments.clear(self.state.cpus.len());
         self.moments.shortest_message = self.costs.shortest_message();
         self.moments.refreshed_at = self.memory.watched_writes;
@@ -286,22 +288,25 @@ impl Machine {
         if self.state.wiring.outbox.is_empty() {
             return;
         }
-        let Delivered { reached, outward } = self.delivery().run();
-        for Outward { initiator, effect, .. } in outward {
+        let mut delivered = std::mem::take(&mut self.delivered);
+        self.delivery().run(&mut delivered);
+        for Outward { initiator, effect, .. } in delivered.outward.drain(..) {
             match effect {
                 Effect::PowerOff => self.end(Outcome::PowerOff),
                 Effect::Reset => self.end(Outcome::Reset),
                 Effect::DebugExit { value } => self.end(Outcome::DebugExit(value)),
                 Effect::Console { port, byte } => self.console.push((port, byte)),
                 Effect::ChannelOutput { port } => {
-                    self.channels.collect(&mut self.state.wiring.chipset, initiator, port);
+                    let chipset = self.state.wiring.devices_mut();
+                    self.channels.collect(chipset, initiator, port);
                 }
                 _ => {}
             }
         }
-        for index in reached {
+        for index in delivered.reached.drain(..) {
             self.refresh(index);
         }
+        self.delivered = delivered;
     }
 
     fn delivery(&mut self) -> Delivery<'_> {
@@ -317,8 +322,8 @@ impl Machine {
     }
 
     /// The first moment at which a device or a posting has something to do.
-    fn next_deadline(&self) -> Option<Picoseconds> {
-        let device = self.state.wiring.chipset.next_deadline();
+    fn next_deadline(&mut self) -> Option<Picoseconds> {
+        let device = self.state.wiring.next_deadline();
         device.into_iter().chain(self.state.postings.next()).min()
     }
 

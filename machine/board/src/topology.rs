@@ -204,6 +204,9 @@ impl Topology {
 
     /// The lowest level that two processors share.
     pub fn distance(&self, from: CpuIndex, to: CpuIndex) -> Distance {
+        if from == to {
+            return Distance::Itself;
+        }
         let (a, b) = (self.location(from), self.location(to));
         if a.socket != b.socket {
             Distance::OtherSocket
@@ -213,10 +216,8 @@ impl Topology {
             Distance::SameDie
         } else if a.core != b.core {
             Distance::SameComplex
-        } else if a.thread != b.thread {
-            Distance::SameCore
         } else {
-            Distance::Itself
+            Distance::SameCore
         }
     }
 }

@@ -45,6 +45,9 @@ pub struct Wiring {
     pub outbox: Outbox,
     #[serde(skip)]
     watched_port: Option<WatchedPort>,
+    /// [`Chipset::next_deadline`], unless something may have changed it.
+    #[serde(skip)]
+    next_deadline: Option<Option<Picoseconds>>,
 }
 
 /// A port whose writes are waited for.
@@ -71,6 +74,7 @@ impl Wiring {
             recorder: Recorder::default(),
             outbox: Outbox::default(),
             watched_port: None,
+            next_deadline: None,
         }
     }
 
@@ -88,6 +92,17 @@ impl Wiring {
         self.watched_port.is_some_and(|watched| watched.is_hit)
     }
 
+    /// The first moment at which a device has something to do.
+    pub(crate) fn next_deadline(&mut self) -> Option<Picoseconds> {
+        *self.next_deadline.get_or_insert_with(|| self.chipset.next_deadline())
+    }
+
+    /// The devices, for a change between two looks at [`Self::next_deadline`].
+    pub(crate) fn devices_mut(&mut self) -> &mut Chipset {
+        self.next_deadline = None;
+        &mut self.chipset
+    }
+
     /// Lends the devices what they need, then sees to lines.
     pub fn with_devices<T>(
         &mut self,
@@ -96,6 +111,7 @@ impl Wiring {
         act: impl FnOnce(&mut Chipset, &mut Context<'_>) -> T,
     ) -> T {
         self.now = self.now.max(at);
+        self.next_deadline = None;
         let (now, mut outbox) = (self.now, Outbox::default());
         let mut signals = Vec::new();
         let result = match &mut self.iommu {
@@ -129,6 +145,7 @@ impl Wiring {
                 }
                 Signal::Refused(refusal) => self.recorder.note_refusal(at, refusal),
                 Signal::OfFunction => {
+                    self.next_deadline = None;
                     let outbox = &mut self.outbox;
                     let mut context = Context { now: at, memory, outbox };
                     self.chipset.pci.signal_msi(&mut context, map::IOMMU_FUNCTION, 0);

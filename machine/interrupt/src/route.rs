@@ -20,6 +20,14 @@ pub fn targets<'a>(
     into: &mut Vec<CpuIndex>,
 ) {
     into.clear();
+    if let (Scope::SelfOnly, Some(own)) = (scope, sender) {
+        // The same without a look at all the others.
+        let mut apics = apics.into_iter().skip(own.0.into());
+        into.extend(
+            apics.next().filter(|apic| apic.listens_to(message.delivery_mode)).map(|_| own),
+        );
+        return;
+    }
     let mut lowest = None;
     for (index, apic) in apics.into_iter().enumerate() {
         let index = CpuIndex(index as u16);

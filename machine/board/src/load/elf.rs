@@ -167,15 +167,16 @@ impl Loader<'_, '_> {
     /// Zeroes a range, leaving alone what is zero already: untouched RAM stays unallocated.
     pub(super) fn zero(&mut self, start: u64, size: u64) -> Result<(), LoadError> {
         const CHUNK: u64 = 4096;
+        const ZERO: [u8; CHUNK as usize] = [0; CHUNK as usize];
         let mut at = start;
         while at < start + size {
             let length = CHUNK.min(start + size - at) as usize;
             let is_zero = self
                 .memory
                 .slice(SystemPhysical(at), length)
-                .is_ok_and(|bytes| bytes.iter().all(|byte| *byte == 0));
+                .is_ok_and(|bytes| bytes == &ZERO[..length]);
             if !is_zero {
-                self.write(at, &[0; CHUNK as usize][..length])?;
+                self.write(at, &ZERO[..length])?;
             }
             at += length as u64;
         }
