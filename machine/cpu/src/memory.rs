@@ -4,6 +4,7 @@ mod access;
 mod area;
 pub(crate) mod format;
 mod operand;
+mod outside;
 pub(crate) mod paging;
 mod place;
 mod segment;

@@ -53,6 +53,10 @@ impl Exit {
     pub const NONE: Self = Self(0);
 }
 
+/// An operation's place in the cache, until that is cleared.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpPlace(u32);
+
 /// What belongs to an operation and is not needed to execute it.
 #[derive(Clone, Copy, Debug)]
 struct Tail {
@@ -390,11 +394,22 @@ impl Blocks {
     }
 
     /// An operation of a block, without one that may be fused to it.
-    pub(crate) fn alone(&self, block: &Block, place: usize) -> Option<Bound> {
-        let fused = self.ops(block).get(place)?;
-        let unfused = self.tails.get(block.first as usize + place)?.unfused;
+    pub(crate) fn alone(&self, block: &Block, at: usize) -> Option<Bound> {
+        self.one(Self::place(block, at)).map(|(bound, _)| bound)
+    }
+
+    /// The place of an operation of a block.
+    pub(crate) fn place(block: &Block, at: usize) -> OpPlace {
+        OpPlace(block.first + at as u32)
+    }
+
+    /// The operation at a place, without one that may be fused to it, and its class.
+    pub(crate) fn one(&self, place: OpPlace) -> Option<(Bound, Cost)> {
+        let at = place.0 as usize;
         // No operation has the place `WHOLE`.
-        Some(*self.unfused.get(unfused as usize).unwrap_or(fused))
+        let unfused = self.tails.get(at)?.unfused;
+        let bound = *self.unfused.get(unfused as usize).or(self.ops.get(at))?;
+        Some((bound, *self.classes.get(at)?))
     }
 
     #[inline(always)]
@@ -410,9 +425,7 @@ impl Blocks {
 
     /// Which instructions a block consists of, whether they are fused to pairs or not.
     pub fn kinds(&self, block: &Block) -> impl Iterator<Item = Kind> {
-        let first = block.first as usize;
-        let tails = self.tails.get(first..first + block.count as usize).unwrap_or(&[]);
-        tails.iter().map(|tail| tail.kind)
+        (0..usize::from(block.count)).map(move |at| self.kind(block, at))
     }
 
     /// Picoseconds that the first `count` instructions of a block take.
@@ -459,8 +472,7 @@ impl Blocks {
                 None => {
                     let next = next_page?;
                     second_page = Some((next >> 12) as u32);
-                    let tail = &memory.ram[next as usize..];
-                    decode_across(here, tail, size, self.dialect)
+                    decode_across(here, &memory.ram[next as usize..], size, self.dialect)
                 }
             };
             let mut ready = bind(decoded, size, !self.keeps_stores);
@@ -491,8 +503,7 @@ impl Blocks {
                 }
             }
         }
-        let in_page = at.min(end) - begins;
-        memory.watch(begins as usize, in_page as usize);
+        memory.watch(begins as usize, (at.min(end) - begins) as usize);
         if let Some(page) = second_page {
             memory.watch((page as usize) << 12, (at - end).max(1) as usize);
             block.second = [page, memory.generation_to_remember(page as usize)];

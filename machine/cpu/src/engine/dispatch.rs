@@ -3,7 +3,7 @@
 //! Time is exact per instruction, whatever the blocks: no instruction begins at or after the limit,
 //! so an interrupt is taken at the same instruction boundary wherever blocks begin and end.
 
-use super::blocks::{Block, BlockIndex, Blocks, Exit};
+use super::blocks::{Block, BlockIndex, Blocks, Exit, OpPlace};
 use super::drain;
 use super::native::Native;
 use super::room::{Next, Room};
@@ -13,8 +13,10 @@ use crate::execute::binding::Bound;
 use crate::operation::decode::CodeSize;
 use crate::state::Registers;
 use crate::stop::Stop;
+use crate::system::branch_record;
 use crate::width::BLOCK_IP;
-use crate::{Bus, Cpu};
+use crate::{Attention, Bus, Cpu};
+use arch::control::rflags;
 use arch::segment::SegmentRegister;
 use arch::time::Picoseconds;
 
@@ -32,14 +34,15 @@ struct FetchPage {
 /// Not the address of a page.
 const NO_PAGE: u64 = 1;
 
-/// Runs blocks until something needs attention or there is no room left.
+/// Runs blocks until something needs attention or there is no room left. What it was left at if
+/// that asks to be executed by itself.
 pub(crate) fn run_blocks(
     cpu: &mut Cpu,
     blocks: &mut Blocks,
     mut native: Option<&mut Native>,
     bus: &mut Bus<'_>,
     room: Room,
-) {
+) -> Option<OpPlace> {
     let size = ending::code_size(cpu);
     let mut page = FetchPage { linear: NO_PAGE, offset: 0, epoch: 0, is_observed: false };
     let mut exit = Exit::NONE;
@@ -48,7 +51,7 @@ pub(crate) fn run_blocks(
         if linear & !0xFFF != page.linear || page.epoch != cpu.translation.tlb.epoch {
             // What waits at this boundary comes before a fault of the fetch.
             if !may_begin(cpu, room) {
-                return;
+                return None;
             }
             match fetch_page(cpu, bus, linear) {
                 Ok(offset) => {
@@ -57,12 +60,15 @@ pub(crate) fn run_blocks(
                     let is_observed = cpu.observation.has_point_in(linear, 0x1000);
                     page = FetchPage { linear, offset, epoch, is_observed };
                 }
-                Err(stop) => return ending::fetch_failed(cpu, blocks, bus, stop),
+                Err(stop) => {
+                    ending::fetch_failed(cpu, blocks, bus, stop);
+                    return None;
+                }
             }
         }
         // Whether it ends the run is found out before the next block.
         if page.is_observed && cpu.observation.stops_at(linear, cpu.clock.instructions()) {
-            return;
+            return None;
         }
         let offset = page.offset + (linear & 0xFFF);
         let index = match blocks.follow(bus.memory, exit, offset, size) {
@@ -72,20 +78,28 @@ pub(crate) fn run_blocks(
             {
                 match any_block(cpu, blocks, bus, linear, size) {
                     Ok(index) => index,
-                    Err(stop) => return ending::fetch_failed(cpu, blocks, bus, stop),
+                    Err(stop) => {
+                        ending::fetch_failed(cpu, blocks, bus, stop);
+                        return None;
+                    }
                 }
             }
-            None => return run_part(cpu, blocks, bus, room),
+            None => {
+                run_part(cpu, blocks, bus, room);
+                return None;
+            }
         };
         let block = blocks.block(index);
         let is_whole = block.second_page().is_none_or(|second| {
             known_page(cpu, bus, linear | 0xFFF, size).is_some_and(|known| known == second)
         });
         if !is_whole || !has_room(cpu, block, room, size) {
-            return run_part(cpu, blocks, bus, room);
+            run_part(cpu, blocks, bus, room);
+            return None;
         }
         if page.is_observed && cpu.observation.has_point_in(linear, block.length.into()) {
-            return run_part(cpu, blocks, bus, room);
+            run_part(cpu, blocks, bus, room);
+            return None;
         }
         let next = match native.as_deref_mut() {
             Some(native) if size == CodeSize::Bits64 && !page.is_observed => {
@@ -96,7 +110,8 @@ pub(crate) fn run_blocks(
         let block = blocks.block(index);
         match next.unwrap_or_else(|| run_whole(cpu, blocks, bus, block, size)) {
             Next::Chain(through) => exit = through,
-            Next::Leave => return,
+            Next::Alone(place) => return Some(place),
+            Next::Leave => return None,
         }
     }
 }
@@ -136,10 +151,10 @@ fn run_whole(
         Some(Stop::BRANCH) => at + 1,
         Some(Stop::FUSED_BRANCH) => at + 2,
         Some(stop) => {
-            if let Some(op) = ops.get(at) {
-                ending::leave_block(cpu, blocks, bus, block, (&op.op, at), stop);
-            }
-            return Next::Leave;
+            return match ops.get(at) {
+                Some(op) => ending::leave_block(cpu, blocks, bus, block, (&op.op, at), stop),
+                None => Next::Leave,
+            };
         }
     };
     ending::complete(cpu, blocks, block, count)
@@ -211,7 +226,8 @@ pub(crate) fn run_part(cpu: &mut Cpu, blocks: &mut Blocks, bus: &mut Bus<'_>, ro
         }
         if let Err(stop) = result {
             if stop != Stop::BRANCH {
-                return ending::leave_block(cpu, blocks, bus, &block, (op, done), stop);
+                ending::leave_block(cpu, blocks, bus, &block, (op, done), stop);
+                return;
             }
             end = cpu.registers.ip;
             cpu.pending.note_branch();
@@ -224,6 +240,43 @@ pub(crate) fn run_part(cpu: &mut Cpu, blocks: &mut Blocks, bus: &mut Bus<'_>, ro
     cpu.clock.spend(Picoseconds(blocks.time_of(&block, count)));
     cpu.clock.count(count as u64);
     cpu.clock.charge_extra();
+}
+
+/// Executes the instruction that 64-bit code was left at since it asks to be by itself, if nothing
+/// is to be looked at before and there is room; else it is found again.
+pub(crate) fn run_asked(
+    cpu: &mut Cpu,
+    blocks: &Blocks,
+    bus: &mut Bus<'_>,
+    room: Room,
+    place: OpPlace,
+) {
+    let is_plain = cpu.pending.has_nothing_but(Attention::BY_ITSELF)
+        && !cpu.observation.has_points()
+        && !cpu.registers.flags.has(rflags::RF)
+        && !blocks.counts_runs()
+        && cpu.is_64_bit();
+    if !is_plain || !may_begin(cpu, room) {
+        return;
+    }
+    let Some((bound, class)) = blocks.one(place) else { return };
+    let time = Picoseconds(blocks.cost(class));
+    let from = cpu.registers.ip;
+    cpu.pending.begin_alone();
+    let next = cpu.registers.next_ip(&bound.op);
+    match bound.execute(cpu, bus) {
+        Ok(()) => cpu.registers.ip = next,
+        Err(Stop::BRANCH) => branch_record::record_branch(cpu, from),
+        Err(stop) => {
+            let charged = if ending::is_charged(stop) { time } else { Picoseconds(0) };
+            ending::leave(cpu, bus, &bound.op, (0, charged), stop);
+            return cpu.pending.end_alone();
+        }
+    }
+    cpu.clock.spend(time);
+    cpu.clock.count(1);
+    cpu.clock.charge_extra();
+    cpu.pending.end_alone();
 }
 
 /// The index into RAM of the page that `linear` is fetched from.

@@ -44,6 +44,31 @@ pub(crate) fn leave_block(
     block: &Block,
     (op, done): (&Op, usize),
     stop: Stop,
+) -> Next {
+    let charged = done + usize::from(is_charged(stop));
+    blocks.note_run(cpu.index, block, charged);
+    let time = blocks.time_of(block, charged);
+    leave(cpu, bus, op, (done, Picoseconds(time)), stop);
+    match stop {
+        Stop::ALONE => Next::Alone(Blocks::place(block, done)),
+        _ => Next::Leave,
+    }
+}
+
+/// Whether the time of the instruction that has stopped is spent. One that is intercepted is not
+/// executed: what it would take is not in its exit.
+pub(crate) fn is_charged(stop: Stop) -> bool {
+    !matches!(stop.kind(), Kind::Defer | Kind::Alone | Kind::VmExit)
+}
+
+/// An operation said something else than "go on" or "branch". `done` others came before it, and
+/// with what is charged of itself they took so much.
+pub(crate) fn leave(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    op: &Op,
+    (done, time): (usize, Picoseconds),
+    stop: Stop,
 ) {
     let size = code_size(cpu);
     let next = wrap(cpu.registers.gpr[BLOCK_IP as usize].wrapping_add(op.end as u64), size);
@@ -53,10 +78,7 @@ pub(crate) fn leave_block(
         begins && !matches!(stop.kind(), Kind::Repeat | Kind::Exception { .. } | Kind::VmExit);
     cpu.registers.ip = if completes { next } else { this };
     cpu.clock.count(done as u64 + completes as u64);
-    // An instruction that is intercepted is not executed: what it would take is not in its exit.
-    let charged = done + usize::from(begins && stop.kind() != Kind::VmExit);
-    blocks.note_run(cpu.index, block, charged);
-    cpu.clock.spend(Picoseconds(blocks.time_of(block, charged)));
+    cpu.clock.spend(time);
     cpu.clock.charge_extra();
     cpu.pending.set_software_length(op.length as u64);
     ending::stopped(cpu, bus, stop);

@@ -1,6 +1,6 @@
 //! How far blocks may run, and what each says when it has.
 
-use super::blocks::Exit;
+use super::blocks::{Exit, OpPlace};
 use arch::time::Picoseconds;
 
 /// How far blocks may run.
@@ -15,5 +15,7 @@ pub(crate) struct Room {
 /// What a block says to those who run blocks one after the other.
 pub(crate) enum Next {
     Chain(Exit),
+    /// It was left at this instruction, which asks to be executed by itself.
+    Alone(OpPlace),
     Leave,
 }

@@ -90,9 +90,12 @@ impl Cpu {
             } else {
                 let room = Room { clock: limit, instructions: last };
                 let CodeCache { blocks, native } = cache;
-                dispatch::run_blocks(self, blocks, native.as_deref_mut(), bus, room);
+                let asked = dispatch::run_blocks(self, blocks, native.as_deref_mut(), bus, room);
                 if let Some(native) = native {
                     round::skip_rounds(self, blocks, native, bus, room);
+                }
+                if let Some(place) = asked {
+                    dispatch::run_asked(self, blocks, bus, room, place);
                 }
             }
         }
@@ -143,6 +146,7 @@ fn note_place(cpu: &mut Cpu) {
 /// One instruction under single step, breakpoints or an interrupt shadow, or one whose access needs
 /// the exact time.
 fn run_one(cpu: &mut Cpu, blocks: &mut Blocks, bus: &mut Bus<'_>) {
+    cpu.translation.forget_asked();
     cpu.pending.begin_alone();
     run_alone(cpu, blocks, bus);
     cpu.pending.end_alone();

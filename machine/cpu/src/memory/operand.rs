@@ -73,8 +73,8 @@ impl Cpu {
         write_linear_as(self, bus, linear, value, crate::operation::FLAT)
     }
 
-    /// Has the TLB know `[linear, linear + size)` for a data access of 64-bit code, if all that
-    /// takes is a walk that changes nothing in memory; whether it does then.
+    /// Has the TLB know `[linear, linear + size)` for a data access of 64-bit code that is going to
+    /// be made, if all that takes is a settled walk; whether it does then.
     pub(crate) fn fill_settled(
         &mut self,
         bus: &mut Bus<'_>,
@@ -139,6 +139,10 @@ impl Cpu {
             debug::note_data_breakpoints(self, bus.memory, (linear, size), access);
             return Ok(place);
         }
+        let is_alone = self.pending.is_alone();
+        if is_alone && let Some(place) = self.translation.take_asked(linear, size, access) {
+            return Ok(place);
+        }
         let last = linear.wrapping_add(size as u64 - 1);
         self.control.check_canonical(linear, segment)?;
         self.control.check_canonical(last, segment)?;
@@ -146,7 +150,10 @@ impl Cpu {
             check_alignment(self, linear, size)?;
         }
         let place = locate_in(self, bus, linear, size, access, self.registers.access_set())?;
-        if !place.is_ram() && !self.pending.is_alone() {
+        if !is_alone && !place.is_ram() {
+            if place.is_plain_device() && !self.translation.is_checked() {
+                self.translation.ask(linear, size, access, place);
+            }
             return Err(Stop::ALONE);
         }
         debug::note_data_breakpoints(self, bus.memory, (linear, size), access);
@@ -167,6 +174,12 @@ impl Cpu {
         linear: u64,
         size: usize,
     ) -> Result<u64, Stop> {
+        if size == size_of::<u64>()
+            && let Some(at) = self.quick(linear, size, Access::Read, tlb::SUPERVISOR)
+            && let Some(bytes) = bus.memory.ram.get(at..).and_then(|ram| ram.first_chunk())
+        {
+            return Ok(u64::from_le_bytes(*bytes));
+        }
         let place = self.locate_system(bus, linear, size, Access::Read)?;
         Ok(self.read_place(bus, place))
     }
@@ -184,6 +197,32 @@ impl Cpu {
         Ok(())
     }
 
+    /// The index into RAM of `[linear, linear + size)`, in one page that the TLB has for the access
+    /// and nobody looks at.
+    #[inline(always)]
+    pub(crate) fn quick(
+        &self,
+        linear: u64,
+        size: usize,
+        access: Access,
+        set: usize,
+    ) -> Option<usize> {
+        let entry = self.translation.tlb.entry(set, linear);
+        let in_page = linear & 0xFFF;
+        let tag = if access == Access::Write { entry.write } else { entry.read };
+        let is_known = tag == self.translation.tlb.tag(linear);
+        (is_known && in_page <= 0x1000 - size as u64).then(|| (entry.offset + in_page) as usize)
+    }
+
+    /// Where an access of event delivery or of descriptor tables lies, if the TLB has its page.
+    #[inline(always)]
+    fn known(&self, linear: u64, size: usize, access: Access, set: usize) -> Option<Place> {
+        match self.quick(linear, size, access, set) {
+            Some(at) => Some(Place::ram(at as u64, size)),
+            None => self.withheld(set, linear, size, access),
+        }
+    }
+
     /// Translates for an implicit supervisor access.
     pub(crate) fn locate_system(
         &mut self,
@@ -193,13 +232,7 @@ impl Cpu {
         access: Access,
     ) -> Result<Place, Stop> {
         let linear = self.control.wrap_linear(linear);
-        let entry = self.translation.tlb.entry(tlb::SUPERVISOR, linear);
-        let in_page = linear & 0xFFF;
-        let tag = if access == Access::Write { entry.write } else { entry.read };
-        if tag == self.translation.tlb.tag(linear) && in_page <= 0x1000 - size as u64 {
-            return Ok(Place::ram(entry.offset + in_page, size));
-        }
-        if let Some(place) = self.withheld(tlb::SUPERVISOR, linear, size, access) {
+        if let Some(place) = self.known(linear, size, access, tlb::SUPERVISOR) {
             return Ok(place);
         }
         self.control.check_canonical(linear, crate::operation::FLAT)?;
@@ -266,6 +299,9 @@ impl Cpu {
         access: Access,
         set: usize,
     ) -> Result<Place, Stop> {
+        if let Some(place) = self.known(linear, size, access, set) {
+            return Ok(place);
+        }
         self.control.check_canonical(linear, crate::operation::FLAT_STACK)?;
         locate_in(self, bus, linear, size, access, set)
     }

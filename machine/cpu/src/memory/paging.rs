@@ -2,6 +2,7 @@
 
 use super::access::Access;
 use super::format::{Legacy, Wide, right};
+use super::outside::{End, Trail};
 use super::tlb;
 use crate::CpuModel;
 use crate::memory::Located;
@@ -22,6 +23,7 @@ struct Walk {
     address: SystemPhysical,
     /// See [`right`].
     rights: u64,
+    is_accessed: bool,
     is_dirty: bool,
     page_bits: u32,
     protection_key: u32,
@@ -64,8 +66,8 @@ impl Cpu {
     }
 
     /// What most walks are: in long mode and outside a guest, through entries that are in RAM,
-    /// present, well formed and have their bits set already, to a page that the access may go to.
-    /// `None` leaves all to the walk that knows the rest; nothing has been done then.
+    /// present, well formed and, above the last, accessed already, to a page that the access may go
+    /// to. `None` leaves all to the walk that knows the rest; nothing has been done then.
     pub(super) fn translate_settled(
         &mut self,
         bus: &mut Bus<'_>,
@@ -76,28 +78,34 @@ impl Cpu {
         if self.is_guest() || !self.control.is_long_mode() {
             return None;
         }
-        let walk = Walk::settled(&Wide::of(self), self.control.cr3, bus.memory, linear)?;
+        let known = &self.translation;
+        if let Some(end) = known.recall(&self.control, bus.memory, linear.0, access, set) {
+            let (page, own) = (end.page, end.own);
+            self.translation.grant(own);
+            return Some(page.offset(linear.0 & 0xFFF));
+        }
+        let cr3 = self.control.cr3;
+        let (mut walk, at) = Walk::settled(&Wide::of(self), cr3, bus.memory, linear, |_, _| ())?;
         let allows = |wanted| self.control.permits(&walk, wanted, set).is_ok();
-        let grants =
-            (allows(Access::Read), walk.is_dirty && allows(Access::Write), allows(Access::Execute));
-        let is_granted = match access {
-            Access::Read => grants.0,
-            Access::Write => grants.1,
-            Access::Execute => grants.2,
+        let allowed = (allows(Access::Read), allows(Access::Write), allows(Access::Execute));
+        let (is_allowed, is_write) = match access {
+            Access::Read => (allowed.0, false),
+            Access::Write => (allowed.1, true),
+            Access::Execute => (allowed.2, false),
         };
-        if !is_granted {
+        if !is_allowed {
             return None;
         }
+        if !walk.is_accessed || is_write && !walk.is_dirty {
+            note_use(self, bus, at, is_write);
+            walk.is_dirty |= is_write;
+        }
         self.translation.grant(walk.own_rights());
-        fill_tlb(
-            self,
-            bus,
-            set,
-            linear,
-            Located::Memory(walk.address),
-            grants,
-            walk.page_bits > 12,
-        );
+        let grants = (allowed.0, walk.is_dirty && allowed.1, allowed.2);
+        let place = Located::Memory(walk.address);
+        if !fill_tlb(self, bus, set, linear, place, grants, walk.page_bits > 12) {
+            remember_outside(self, bus.memory, linear, set, grants, &walk);
+        }
         Some(walk.address)
     }
 
@@ -183,6 +191,37 @@ impl Cpu {
     }
 }
 
+/// The entry at an index into RAM, through which a page was found, tells that it has been used.
+#[cold]
+fn note_use(cpu: &mut Cpu, bus: &mut Bus<'_>, at: usize, is_write: bool) {
+    let Some(place) = bus.memory.address(at as u64) else { return };
+    let entry = cpu.read_entry(bus, place, Wide::ENTRY_BYTES) | entry::ACCESSED;
+    let dirty = if is_write { entry::DIRTY } else { 0 };
+    cpu.write_entry(bus, place, entry | dirty, Wide::ENTRY_BYTES);
+}
+
+/// Walks once more, for what the walk rests on, if it led outside RAM.
+#[cold]
+fn remember_outside(
+    cpu: &mut Cpu,
+    memory: &GuestMemory,
+    linear: Linear,
+    set: usize,
+    grants: (bool, bool, bool),
+    walk: &Walk,
+) {
+    let page = walk.address.page();
+    if memory.offset(page).is_some() {
+        return;
+    }
+    let mut trail = Trail::default();
+    let note = |at, raw| trail.note(at, raw);
+    Walk::settled(&Wide::of(cpu), cpu.control.cr3, memory, linear, note);
+    let end = End { page, grants, own: walk.own_rights() };
+    cpu.translation.remember(&cpu.control, linear.0, set, trail, end);
+}
+
+/// Whether the TLB has the translation now.
 fn fill_tlb(
     cpu: &mut Cpu,
     bus: &Bus<'_>,
@@ -191,7 +230,7 @@ fn fill_tlb(
     place: Located,
     grants: (bool, bool, bool),
     is_large: bool,
-) {
+) -> bool {
     if let Located::Memory(address) = place
         && let Some(offset) = bus.memory.offset(address.page())
         && !local_apic::overlays_ram(cpu, address)
@@ -199,7 +238,9 @@ fn fill_tlb(
         let (write, execute) = cpu.nested_grants();
         let grants = (grants.0, grants.1 && write, grants.2 && execute);
         cpu.translation.tlb.fill(set, linear.0, offset as u64, grants, is_large);
+        return true;
     }
+    false
 }
 
 fn page_fault(cpu: &mut Cpu, linear: Linear, error: u32, access: Access, set: usize) -> Stop {
@@ -269,44 +310,56 @@ fn finish(
 }
 
 impl Walk {
-    /// Through four levels of entries that are in RAM, present, well formed and accessed already.
-    /// What must hold of each entry is asked of all together: to follow one that is not present
-    /// only reads, and whether a page is large decides the way.
+    /// Through four levels of entries that are in RAM, present, well formed and, above the last,
+    /// accessed already; and the index into RAM of the last. What must hold of each entry is asked
+    /// of all together: to follow one that is not present only reads, and whether a page is large
+    /// decides the way. `note` hears of each entry: its index into RAM, and what it says.
     #[inline(always)]
-    fn settled(format: &Wide, cr3: u64, memory: &GuestMemory, linear: Linear) -> Option<Self> {
-        let read = |table: u64, page_bits: u32| {
+    fn settled(
+        format: &Wide,
+        cr3: u64,
+        memory: &GuestMemory,
+        linear: Linear,
+        mut note: impl FnMut(usize, u64),
+    ) -> Option<(Self, usize)> {
+        let mut read = |table: u64, page_bits: u32| {
             let index = linear.0 >> page_bits & ((1 << Wide::INDEX_BITS) - 1);
-            let at = (table & entry::ADDRESS) + index * Wide::ENTRY_BYTES;
-            let raw = memory.ram.get(memory.offset(SystemPhysical(at))?..)?.first_chunk()?;
-            Some(u64::from_le_bytes(*raw))
+            let place = SystemPhysical((table & entry::ADDRESS) + index * Wide::ENTRY_BYTES);
+            let at = memory.offset(place)?;
+            let raw = u64::from_le_bytes(*memory.ram.get(at..)?.first_chunk()?);
+            note(at, raw);
+            Some((at, raw))
         };
-        let root = read(cr3, 39)?;
-        let pointer = read(root, 30)?;
-        let (mut raw, mut page_bits, mut level) = (pointer, 30, 3);
-        let (mut all, mut any) = (root & pointer, root | pointer);
+        let (_, root) = read(cr3, 39)?;
+        let (mut at, mut raw) = read(root, 30)?;
+        let (mut page_bits, mut level) = (30, 3);
+        let (mut above, mut any) = (root, root | raw);
         if !format.is_large(raw, level) {
             if format.is_malformed(raw, level, false) {
                 return None;
             }
+            above &= raw;
             (page_bits, level) = (21, 2);
-            raw = read(raw, page_bits)?;
-            (all, any) = (all & raw, any | raw);
+            (at, raw) = read(raw, page_bits)?;
+            any |= raw;
             if !format.is_large(raw, level) {
+                above &= raw;
                 (page_bits, level) = (12, 1);
-                raw = read(raw, page_bits)?;
-                (all, any) = (all & raw, any | raw);
+                (at, raw) = read(raw, page_bits)?;
+                any |= raw;
             }
         }
         let settled = entry::PRESENT | entry::ACCESSED;
+        let is_settled = above & settled == settled && raw & entry::PRESENT != 0;
         let is_well_formed = any & format.reserved == 0
             && !format.is_malformed(root, 4, false)
             && !format.is_malformed(raw, level, true);
-        if all & settled != settled || !is_well_formed {
+        if !is_settled || !is_well_formed {
             return None;
         }
-        let rights = format.rights(all & !entry::NO_EXECUTE | any & entry::NO_EXECUTE);
+        let rights = format.rights(above & raw & !entry::NO_EXECUTE | any & entry::NO_EXECUTE);
         let leaf = Leaf { place: (), entry: raw, page_bits, rights };
-        Some(Self::new(&leaf, raw & entry::ADDRESS, linear))
+        Some((Self::new(&leaf, raw & entry::ADDRESS, linear), at))
     }
 
     fn new<P>(leaf: &Leaf<P>, frame: u64, linear: Linear) -> Self {
@@ -314,6 +367,7 @@ impl Walk {
         Self {
             address: SystemPhysical(frame & !in_page | linear.0 & in_page),
             rights: leaf.rights,
+            is_accessed: leaf.entry & entry::ACCESSED != 0,
             is_dirty: leaf.entry & entry::DIRTY != 0,
             page_bits: leaf.page_bits,
             protection_key: entry::protection_key(leaf.entry),

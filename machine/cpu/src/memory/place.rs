@@ -82,6 +82,11 @@ impl Place {
         is_ram(&self.first) && self.second.as_ref().is_none_or(is_ram)
     }
 
+    /// The whole operand is in one page outside RAM that is not taken for a local APIC.
+    pub(super) fn is_plain_device(&self) -> bool {
+        matches!(self.first, Part::Device(_)) && self.second.is_none()
+    }
+
     /// The index into RAM if the operand is wholly in one page of RAM.
     #[inline(always)]
     pub fn ram_offset(&self) -> Option<usize> {

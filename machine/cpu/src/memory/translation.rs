@@ -1,7 +1,11 @@
 //! What linear addresses are translated with, and what the last translation has left behind.
 
+use super::Place;
 use super::access::Access;
+use super::outside::{End, Outside, Trail};
 use super::tlb::{self, BadTranslation, Entry, Tlb};
+use crate::state::Control;
+use bus::GuestMemory;
 use serde::{Deserialize, Serialize};
 
 /// What the running software's tables grant to a linear address.
@@ -31,11 +35,31 @@ pub struct Translation {
     linear: Option<u64>,
     /// What the guest's own tables say of that address, once it is translated.
     own: OwnRights,
+    #[serde(skip)]
+    outside: Outside,
+    #[serde(skip)]
+    asked: Option<Asked>,
+}
+
+/// What an instruction wanted that asks to be executed by itself.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    linear: u64,
+    size: usize,
+    access: Access,
+    place: Place,
 }
 
 impl Default for Translation {
     fn default() -> Self {
-        Self { tlb: Tlb::default(), set: 0, linear: None, own: OwnRights::UNPAGED }
+        Self {
+            tlb: Tlb::default(),
+            set: 0,
+            linear: None,
+            own: OwnRights::UNPAGED,
+            outside: Outside::default(),
+            asked: None,
+        }
     }
 }
 
@@ -80,6 +104,48 @@ impl Translation {
         // The last byte's page is that of the entry only if it is the first byte's, too.
         let last = linear.wrapping_add(size as u64 - 1);
         (held == self.tlb.tag(last)).then(|| (entry.offset + (linear & 0xFFF)) as usize)
+    }
+
+    /// A walk for `linear` has come to this end, outside RAM.
+    pub(super) fn remember(
+        &mut self,
+        control: &Control,
+        linear: u64,
+        set: usize,
+        trail: Trail,
+        end: End,
+    ) {
+        self.outside.remember(control, linear, set, trail, end);
+    }
+
+    /// The end of a walk outside RAM, if it is known.
+    #[inline(always)]
+    pub(super) fn recall(
+        &self,
+        control: &Control,
+        memory: &GuestMemory,
+        linear: u64,
+        access: Access,
+        set: usize,
+    ) -> Option<&End> {
+        self.outside.recall(control, memory, linear, access, set)
+    }
+
+    /// The instruction that wants this place of a device asks to be executed by itself.
+    pub(super) fn ask(&mut self, linear: u64, size: usize, access: Access, place: Place) {
+        self.asked = Some(Asked { linear, size, access, place });
+    }
+
+    /// What was asked for, if it is this.
+    pub(super) fn take_asked(&mut self, linear: u64, size: usize, access: Access) -> Option<Place> {
+        let asked = self.asked.take()?;
+        let is_this = asked.linear == linear && asked.size == size && asked.access == access;
+        is_this.then_some(asked.place)
+    }
+
+    /// Something came between the question and the instruction.
+    pub(crate) fn forget_asked(&mut self) {
+        self.asked = None;
     }
 
     /// The linear address that an access is being translated for; `None` where there is none.

@@ -136,6 +136,12 @@ impl Pending {
         self.attention.intersects(any)
     }
 
+    /// Nothing else must be.
+    #[inline(always)]
+    pub(crate) fn has_nothing_but(&self, these: Attention) -> bool {
+        these.contains(self.attention)
+    }
+
     /// These must be.
     #[inline(always)]
     pub fn raise(&mut self, these: Attention) {

@@ -262,19 +262,22 @@ fn deliver_protected(cpu: &mut Cpu, bus: &mut Bus<'_>, event: Event) -> Result<(
     Ok(())
 }
 
+/// RFLAGS, CS and the instruction pointer as the handler's IRET finds them.
+fn interrupted(cpu: &Cpu, event: Event) -> [u64; 3] {
+    let is_fault = event.origin == Origin::Exception
+        && !matches!(event.vector, exception::DEBUG | exception::DOUBLE_FAULT);
+    let resume = if is_fault { rflags::RF } else { 0 };
+    let flags = cpu.registers.flags.bits() | resume;
+    [flags, cpu.registers.segment(SegmentRegister::Cs).selector.into(), cpu.registers.ip]
+}
+
 fn push_return(
     cpu: &mut Cpu,
     bus: &mut Bus<'_>,
     frame: &mut Frame,
     event: Event,
 ) -> Result<(), Stop> {
-    let is_fault = event.origin == Origin::Exception
-        && !matches!(event.vector, exception::DEBUG | exception::DOUBLE_FAULT);
-    let resume = if is_fault { rflags::RF } else { 0 };
-    let flags = cpu.registers.flags.bits() | resume;
-    let cs = cpu.registers.segment(SegmentRegister::Cs).selector as u64;
-    let ip = cpu.registers.ip;
-    for value in [flags, cs, ip] {
+    for value in interrupted(cpu, event) {
         push_frame(cpu, bus, frame, value)?;
     }
     match event.error {
@@ -334,9 +337,9 @@ fn deliver_long(cpu: &mut Cpu, bus: &mut Bus<'_>, event: Event) -> Result<(), St
         set: if cpl == 3 { sets::USER } else { sets::SUPERVISOR },
         is_long: true,
     };
-    push_frame(cpu, bus, &mut frame, ss)?;
-    push_frame(cpu, bus, &mut frame, sp)?;
-    push_return(cpu, bus, &mut frame, event)?;
+    let [flags, cs, ip] = interrupted(cpu, event);
+    let values = [ss, sp, flags, cs, ip, event.error.unwrap_or(0).into()];
+    push_slots(cpu, bus, &mut frame, &values[..5 + usize::from(event.error.is_some())])?;
     if (offset as i64) << 16 >> 16 != offset as i64 {
         return Err(Stop::exception_with(exception::GENERAL_PROTECTION, external));
     }
@@ -422,6 +425,34 @@ pub(super) fn inner_stack_segment(
         return Err(Stop::exception_with(exception::STACK, code_of(selector) | external));
     }
     Ok(descriptor::mark_accessed(cpu, bus, selector, descriptor)?.segment(selector))
+}
+
+/// Pushes slots of eight bytes: at once if they lie in one page that the TLB has, as mostly.
+fn push_slots(
+    cpu: &mut Cpu,
+    bus: &mut Bus<'_>,
+    frame: &mut Frame,
+    values: &[u64],
+) -> Result<(), Stop> {
+    const SLOT: usize = size_of::<u64>();
+    let mut left = values;
+    while let Some((value, others)) = left.split_first() {
+        let bytes = SLOT * left.len();
+        let end = frame.pointer.wrapping_sub(bytes as u64);
+        if let Some(at) = cpu.quick(end, bytes, Access::Write, frame.set)
+            && let Some(ram) = bus.memory.ram_mut(at, bytes)
+        {
+            for (slot, value) in ram.rchunks_exact_mut(SLOT).zip(left) {
+                slot.copy_from_slice(&value.to_le_bytes());
+            }
+            cpu.pending.note_ram_write(bus, at, bytes);
+            frame.pointer = end;
+            return Ok(());
+        }
+        push_frame(cpu, bus, frame, *value)?;
+        left = others;
+    }
+    Ok(())
 }
 
 fn push_frame(cpu: &mut Cpu, bus: &mut Bus<'_>, frame: &mut Frame, value: u64) -> Result<(), Stop> {

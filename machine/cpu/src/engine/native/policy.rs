@@ -14,6 +14,9 @@ use translate::Step;
 pub const HEAT: u16 = 64;
 /// The way into code and out of it takes as long as interpreting so many instructions.
 const SHORT: u64 = 16;
+/// An entry that ends at an access outside RAM has tried it in vain: that takes as long again, and
+/// the search for its translation twice as long.
+const SHORT_BEFORE_DEVICE: u64 = 4 * SHORT;
 /// Short entries at a block, one after the other, after which it rests.
 const SHORTS: u8 = 4;
 /// Runs of a resting block that are interpreted.
@@ -224,14 +227,16 @@ impl Native {
         (!is_resting).then_some(entry)
     }
 
-    /// An entry at a block has completed so many instructions before code was left. Where that is
-    /// seldom many, as in loops that wait, the interpreter is faster.
-    pub(super) fn note_entry(&mut self, index: BlockIndex, instructions: u64) {
+    /// An entry at a block has completed so many instructions before code was left, for an access
+    /// outside RAM or otherwise. Where that is seldom many, as in loops that wait, the interpreter
+    /// is faster.
+    pub(super) fn note_entry(&mut self, index: BlockIndex, instructions: u64, is_device: bool) {
         let Some(Place::Translated { shorts, rest, .. }) = self.places.get_mut(index.number())
         else {
             return;
         };
-        if instructions >= SHORT || self.heat == 0 {
+        let short = if is_device { SHORT_BEFORE_DEVICE } else { SHORT };
+        if instructions >= short || self.heat == 0 {
             *shorts = 0;
             return;
         }

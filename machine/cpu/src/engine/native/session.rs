@@ -112,8 +112,7 @@ impl Session<'_, '_> {
             return ending::complete(self.cpu, self.blocks, block, usize::from(call.at) + 1);
         }
         let op = (&call.bound.op, usize::from(call.at));
-        ending::leave_block(self.cpu, self.blocks, self.bus, block, op, stop);
-        Next::Leave
+        ending::leave_block(self.cpu, self.blocks, self.bus, block, op, stop)
     }
 }
 
@@ -221,7 +220,8 @@ pub(crate) fn run_translated(
     });
     if entry.is_some() {
         native.completed += cpu.clock.instructions() - before;
-        native.note_entry(index, cpu.clock.instructions() - before);
+        let is_device = matches!(next, Some(Next::Alone(_)));
+        native.note_entry(index, cpu.clock.instructions() - before, is_device);
     }
     next
 }
