@@ -1,7 +1,7 @@
 //! The way into code, out of it, and from it to a handler and back.
 
 use crate::mapping::Mapping;
-use crate::{Machine, Windows};
+use crate::{After, Filled, Machine, Replaced, Windows};
 use std::any::Any;
 use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -53,7 +53,7 @@ pub fn enter<M: Machine>(way: Way<'_>, jumps: &[[u64; 2]; JUMPS], machine: &mut 
     // SAFETY: `machine` was a unique reference until now and is not used again but through this.
     let machine = unsafe { &mut *session.machine };
     machine.begin(&mut session.frame.state);
-    open(&mut session.frame, machine.windows());
+    show(&mut session.frame, machine.windows());
     let session: *mut Session<M> = from_mut(&mut session);
     // SAFETY: `enter` is the address of the shared routine of that name, which follows the System V
     // convention: `Arena` writes it at its creation and never again, and the mapping lives.
@@ -92,13 +92,11 @@ extern "sysv64" fn help<M: Machine>(session: *mut Session<M>, number: u32, linea
     let machine = unsafe { &mut *session.machine };
     // Code has no landing pads: what is thrown goes around it.
     match catch_unwind(AssertUnwindSafe(|| {
-        let state = &mut session.frame.state;
-        let goes_on = match Wanted::of(number) {
-            Some(wanted) => machine.fill(state, linear, wanted),
-            None => machine.call(state, number),
-        };
-        open(&mut session.frame, machine.windows());
-        goes_on
+        let frame = &mut session.frame;
+        match Wanted::of(number) {
+            Some(wanted) => find(frame, machine, linear, wanted),
+            None => call(frame, machine, number),
+        }
     })) {
         Ok(goes_on) => u64::from(!goes_on),
         Err(panic) => {
@@ -108,19 +106,51 @@ extern "sysv64" fn help<M: Machine>(session: *mut Session<M>, number: u32, linea
     }
 }
 
-/// Shows code what it may touch, and what a handler may have moved.
-fn open(frame: &mut Frame, windows: Windows<'_>) {
+/// Whether code goes on behind the instruction.
+fn call<M: Machine>(frame: &mut Frame, machine: &mut M, number: u32) -> bool {
+    let after = machine.call(&mut frame.state, number);
+    show(frame, machine.windows());
+    if after != After::GoesOnAlike {
+        forget(frame);
+    }
+    after != After::Leaves
+}
+
+/// Whether the TLB has the translation now. What was found of other pages stays.
+fn find<M: Machine>(frame: &mut Frame, machine: &mut M, linear: u64, wanted: Wanted) -> bool {
+    let filled = machine.fill(&mut frame.state, linear, wanted);
+    show(frame, machine.windows());
+    match filled {
+        Filled::Known(Replaced::Nothing) => {}
+        Filled::Known(Replaced::Page(page)) => {
+            frame.reads.forget_page(page);
+            frame.writes.forget_page(page);
+        }
+        Filled::Known(Replaced::Unknown) | Filled::Unknown => forget(frame),
+    }
+    filled != Filled::Unknown
+}
+
+fn forget(frame: &mut Frame) {
+    frame.reads.forget();
+    frame.writes.forget();
+}
+
+/// Shows code what it may touch, which may be elsewhere than before. Where accesses were found last
+/// is forgotten if that may be outside RAM now.
+fn show(frame: &mut Frame, windows: Windows<'_>) {
     let Windows { ram, watched, tlb, sets, context, fs_base, gs_base, vectors, high_halves } =
         windows;
     assert!(ram.len() >= WIDEST, "RAM of {} bytes is smaller than an access", ram.len());
     // A word for each page in which an access may begin.
     assert!(watched.len() >= ram.len().div_ceil(0x1000), "a page of RAM has no watch");
     assert!(sets.0.max(sets.1) + TRANSLATIONS <= tlb.len(), "a set lies outside the TLB");
-    frame.reads.forget();
-    frame.writes.forget();
+    let (last, at) = (ram.len() - WIDEST, ram.as_mut_ptr().expose_provenance());
+    if (frame.windows.last, frame.windows.ram) != (last as u64, at as u64) {
+        forget(frame);
+    }
     let view = &mut frame.windows;
-    view.last = (ram.len() - WIDEST) as u64;
-    view.ram = ram.as_mut_ptr().expose_provenance() as u64;
+    (view.last, view.ram) = (last as u64, at as u64);
     view.watched = watched.as_ptr().expose_provenance() as u64;
     view.data = tlb[sets.0..].as_ptr().expose_provenance() as u64;
     view.fetch = tlb[sets.1..].as_ptr().expose_provenance() as u64;

@@ -65,12 +65,43 @@ pub trait Machine {
 
     fn windows(&mut self) -> Windows<'_>;
 
-    /// Does the instruction of a number by its handler; whether code goes on behind it.
-    fn call(&mut self, state: &mut State, number: u32) -> bool;
+    /// Does the instruction of a number by its handler.
+    fn call(&mut self, state: &mut State, number: u32) -> After;
 
-    /// Has the TLB know an access to a linear address; whether it does. The guest must see nothing
-    /// of it, and of the state nothing may change but the room.
-    fn fill(&mut self, state: &mut State, linear: u64, wanted: Wanted) -> bool;
+    /// Has the TLB know an access to a linear address. Of the state nothing may change but the
+    /// room, of what the windows show nothing but the entry of the TLB.
+    fn fill(&mut self, state: &mut State, linear: u64, wanted: Wanted) -> Filled;
+}
+
+/// What comes after a handler's call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// Code is left.
+    Leaves,
+    /// Code goes on.
+    GoesOn,
+    /// Code goes on, and all that the windows show is as it was.
+    GoesOnAlike,
+}
+
+/// What has come of the search for a translation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// It is not known, and a handler does the access.
+    Unknown,
+    /// It is known, in the place of this.
+    Known(Replaced),
+}
+
+/// What an entry of the TLB was for before it was filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replaced {
+    /// No page that code can have found.
+    Nothing,
+    /// This linear page of the running address space, by its first byte.
+    Page(u64),
+    /// That is not told.
+    Unknown,
 }
 
 /// Why there is no arena.

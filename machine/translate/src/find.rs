@@ -39,7 +39,11 @@ impl Wanted {
 pub(crate) fn slot(e: &mut Encoder, entries: Memory) {
     const ENTRY_BITS: u8 = size_of::<frame::Translation>().trailing_zeros() as u8;
     const OFFSETS: i32 = (frame::TRANSLATIONS as i32 - 1) << ENTRY_BITS;
+    // As `frame::translation_place`.
     e.mov(Size::Double, Register::RCX, Register::RAX);
+    e.arithmetic(Arithmetic::Add, Size::Double, Register::RCX, Register::RCX);
+    e.shift(Shift::Shr, Size::Double, Register::RCX, frame::TRANSLATION_SHIFT + 1);
+    e.arithmetic(Arithmetic::Xor, Size::Double, Register::RCX, Register::RAX);
     e.shift(Shift::Shr, Size::Double, Register::RCX, 12 - ENTRY_BITS);
     e.arithmetic_value(Arithmetic::And, Size::Double, Register::RCX, OFFSETS);
     e.arithmetic_load(Arithmetic::Add, Size::Quad, Register::RCX, entries);

@@ -147,6 +147,14 @@ impl Found {
     pub fn forget(&mut self) {
         self.pages = [Self::NOWHERE; Self::PLACES];
     }
+
+    /// Nothing has been found in this page.
+    #[inline(always)]
+    pub fn forget_page(&mut self, page: u64) {
+        for one in &mut self.pages {
+            *one = if *one == page { Self::NOWHERE } else { *one };
+        }
+    }
 }
 
 impl Default for Found {
@@ -187,6 +195,19 @@ pub struct Translation {
 
 /// Entries of the TLB that an access may be found in; a power of two.
 pub const TRANSLATIONS: usize = 1024;
+/// Stacks, tables and images often lie some 4 MiB apart: their pages would share an entry if the
+/// lowest bits of an address alone told which. Bit 31 is left out: with it the last page below
+/// 4 GiB would share the entry of the one behind it, and an access across the two would be taken
+/// for one within a page.
+pub(crate) const TRANSLATION_SHIFT: u8 = 10;
+
+/// Which of them belongs to a linear address: to pages that follow each other, never the same.
+#[inline(always)]
+pub fn translation_place(linear: u64) -> usize {
+    let linear = linear as u32;
+    ((linear ^ linear << 1 >> (TRANSLATION_SHIFT + 1)) >> 12) as usize % TRANSLATIONS
+}
+
 /// Pairs in the jump cache; a power of two.
 pub const JUMPS: usize = 1 << 14;
 /// Functions begin at multiples of 16, so the lowest bits of an index alone would leave most pairs

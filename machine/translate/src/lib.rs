@@ -31,6 +31,7 @@ pub use block::{Block, Step};
 pub use find::Wanted;
 pub use frame::{
     Frame, General, JUMPS, State, TRANSLATIONS, Translation, WIDEST, Windows, jump_place,
+    translation_place,
 };
 pub use routine::{Routines, routines};
 pub use translation::translate;

@@ -1,7 +1,15 @@
 //! What code of a block has on its way, and what it has not.
 
-use crate::{Block, Step, translate};
+use crate::{Block, Step, translate, translation_place};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
+
+#[test]
+fn pages_that_follow_each_other_have_places_of_their_own() {
+    for page in 0..1u64 << 21 {
+        let [one, next] = [page, page + 1].map(|page| translation_place(page << 12));
+        assert_ne!(one, next, "pages {page:#x} and the next");
+    }
+}
 
 /// The code of a block up to its first way out that is always taken.
 fn way(bytes: &[u8]) -> Vec<Instruction> {

@@ -8,6 +8,7 @@ use super::withheld::Withheld;
 use arch::address::Linear;
 use serde::{Deserialize, Serialize};
 pub use translate::Translation as Entry;
+use translate::translation_place;
 
 /// Entries of one set; a power of two.
 pub const ENTRIES: usize = 1024;
@@ -132,7 +133,7 @@ impl Default for Tlb {
 impl Tlb {
     #[inline(always)]
     pub(super) fn slot(set: usize, linear: u64) -> usize {
-        (set + (linear >> 12) as usize % ENTRIES) % (4 * ENTRIES)
+        (set + translation_place(linear)) % (4 * ENTRIES)
     }
 
     /// Whether all that it says can be, in a machine with `ram` bytes of RAM: it comes from a file.

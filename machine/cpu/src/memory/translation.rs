@@ -96,6 +96,14 @@ impl Translation {
         self.tlb.entry(self.set, linear)
     }
 
+    /// The linear page, of the running address space, that has the entry where a data access at
+    /// `linear` is looked for.
+    pub(crate) fn page_at(&self, linear: u64) -> Option<u64> {
+        let entry = self.entry(linear);
+        let is_running = |tag: &u64| *tag == self.tlb.tag(*tag);
+        [entry.read, entry.write].into_iter().find(is_running).map(|tag| tag & !0xFFF)
+    }
+
     /// The index into RAM of `[linear, linear + size)` if the TLB has it for `access`, in one page.
     #[inline(always)]
     pub(crate) fn ram_known(&self, linear: u64, size: usize, access: Access) -> Option<usize> {

@@ -74,6 +74,11 @@ impl Tlb {
         }
     }
 
+    /// Whether some pages' accesses take the slow path.
+    pub(crate) fn is_withholding(&self) -> bool {
+        !self.withheld.is_empty()
+    }
+
     /// The index into RAM of the page of `linear`, if that is withheld and allows the access.
     pub(crate) fn withheld(&self, set: usize, linear: u64, access: Access) -> Option<u64> {
         if self.withheld.is_empty() {

@@ -1,7 +1,7 @@
 //! Small blocks of real code, entered, left, linked and cleared.
 
 use super::*;
-use crate::Windows;
+use crate::{After, Filled, Replaced, Windows};
 use iced_x86::DecoderOptions;
 use translate::{Block, State, Step, TRANSLATIONS, Translation, Wanted};
 
@@ -22,6 +22,8 @@ struct Small {
     looked_for: Vec<(u64, Wanted)>,
     /// What is found there, for page 2.
     found: Option<Translation>,
+    /// The page whose entry that takes.
+    replaced: Option<u64>,
     goes_on: bool,
     counters: Vec<AtomicU64>,
     state: State,
@@ -45,6 +47,7 @@ impl Small {
             calls: Vec::new(),
             looked_for: Vec::new(),
             found: None,
+            replaced: None,
             goes_on: true,
             counters: Vec::new(),
             state: State::default(),
@@ -85,24 +88,25 @@ impl Machine for Small {
         }
     }
 
-    fn call(&mut self, state: &mut State, number: u32) -> bool {
+    fn call(&mut self, state: &mut State, number: u32) -> After {
         assert_ne!(number, 99, "the handler that panics");
         if number == SHRINKS {
             self.ram.truncate(8);
         }
         self.calls.push(number);
         state.registers[0] += 1000;
-        self.goes_on
+        if self.goes_on { After::GoesOn } else { After::Leaves }
     }
 
-    fn fill(&mut self, _: &mut State, linear: u64, wanted: Wanted) -> bool {
+    fn fill(&mut self, _: &mut State, linear: u64, wanted: Wanted) -> Filled {
         assert_ne!(linear, PANICS, "the search that panics");
         self.looked_for.push((linear, wanted));
-        let found = self.found.take();
-        found.is_some_and(|found| {
-            self.tlb[2] = found;
-            true
-        })
+        let Some(found) = self.found.take() else { return Filled::Unknown };
+        self.tlb[2] = found;
+        if let Some(replaced) = self.replaced {
+            self.tlb[translate::translation_place(replaced)] = NOTHING;
+        }
+        Filled::Known(self.replaced.map_or(Replaced::Unknown, Replaced::Page))
     }
 }
 
@@ -264,6 +268,25 @@ fn what_the_tlb_does_not_know_is_looked_for_before_a_handler_is_asked() {
         if by_handler.is_empty() {
             assert_eq!((state.registers[0], state.registers[1], machine.ram[0x10]), (1, 1, 1));
         }
+    }
+}
+
+#[test]
+fn what_was_found_stays_found_until_its_place_in_the_tlb_is_another_pages() {
+    // MOV [RDI], RAX; MOV [RSI], RAX; MOV [RDI], RAX
+    let bytes = [0x48, 0x89, 0x07, 0x48, 0x89, 0x06, 0x48, 0x89, 0x07];
+    let code = block(&bytes, &[3, 3, 3], 0, 7);
+    let tag = 0x2000 | CONTEXT;
+    let found = Translation { read: tag, write: tag, execute: u64::MAX, offset: CODE_PAGE };
+    for (replaced, looked_for) in [(0x5000, &[0x2010][..]), (0, &[0x2010, 0x10])] {
+        let replaced = Some(replaced);
+        let mut machine = Small { found: Some(found), replaced, ..Small::new() };
+        let mut state = state();
+        (state.registers[7], state.registers[6]) = (0x10, 0x2010);
+        run(&mut arena(), &code, &mut state, &mut machine);
+        let all: Vec<_> = machine.looked_for.iter().map(|(linear, _)| *linear).collect();
+        assert_eq!(all, looked_for);
+        assert_eq!(machine.calls.is_empty(), looked_for.len() == 1);
     }
 }
 

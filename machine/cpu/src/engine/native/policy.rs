@@ -4,6 +4,7 @@ use super::spin::Spin;
 use super::verification::Verification;
 use crate::engine::blocks::{Block, BlockIndex, Blocks};
 use crate::execute::binding::Bound;
+use crate::width::{RAX, RCX, RDX};
 use bus::GuestMemory;
 use iced_x86::Mnemonic;
 use native::{Absence, Arena, Entry, Slot};
@@ -43,7 +44,41 @@ pub(super) struct Call {
     pub block: BlockIndex,
     /// Its place in the block.
     pub at: u8,
-    pub is_pause: bool,
+    pub light: Option<Light>,
+}
+
+/// An instruction whose handler reaches no memory, changes nothing that code may touch, and of the
+/// registers at most some that are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Light {
+    Pause,
+    /// CLI.
+    Flags,
+    /// RDTSC: EDX and EAX.
+    TimeStamp,
+    /// RDTSCP: ECX as well.
+    TimeStampAndAux,
+}
+
+impl Light {
+    fn of(mnemonic: Mnemonic) -> Option<Self> {
+        Some(match mnemonic {
+            Mnemonic::Pause => Self::Pause,
+            Mnemonic::Cli => Self::Flags,
+            Mnemonic::Rdtsc => Self::TimeStamp,
+            Mnemonic::Rdtscp => Self::TimeStampAndAux,
+            _ => return None,
+        })
+    }
+
+    /// The general registers that it changes, by number.
+    pub fn changes(self) -> &'static [usize] {
+        match self {
+            Self::Pause | Self::Flags => &[],
+            Self::TimeStamp => &[RAX, RDX],
+            Self::TimeStampAndAux => &[RAX, RDX, RCX],
+        }
+    }
 }
 
 /// How code was left, and what the block that comes next may be linked to.
@@ -264,11 +299,11 @@ impl Native {
         if !block.is_plain() && block.count == 1 && !only_looks {
             return None;
         }
-        let is_pause = kind.mnemonic() == Mnemonic::Pause;
         let calls: Vec<Call> = (0..block.count)
             .map_while(|at| {
                 let bound = blocks.alone(block, at.into())?;
-                Some(Call { bound, block: index, at, is_pause })
+                let light = Light::of(blocks.kind(block, at.into()).mnemonic());
+                Some(Call { bound, block: index, at, light })
             })
             .collect();
         let steps: Vec<Step> = calls

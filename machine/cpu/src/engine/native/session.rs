@@ -1,6 +1,6 @@
 //! How processor and translated code hand over to each other.
 
-use super::policy::{Call, Left, Native};
+use super::policy::{Call, Left, Light, Native};
 use super::spin::Spin;
 use crate::engine::blocks::{Block, BlockIndex, Blocks, Exit};
 use crate::engine::ending;
@@ -12,7 +12,7 @@ use crate::{Access, Bus, Cpu, Flags, Stop};
 use arch::control::rflags;
 use arch::segment::SegmentRegister;
 use arch::time::Picoseconds;
-use native::{Entry, Machine, Slot, Windows};
+use native::{After, Entry, Filled, Machine, Replaced, Slot, Windows};
 use translate::{State, Translation, Wanted};
 
 /// Room that no block has: the next one does not begin.
@@ -95,6 +95,11 @@ impl Session<'_, '_> {
             }
             self.epoch = self.cpu.translation.tlb.epoch;
         }
+        self.is_anything_due()
+    }
+
+    /// The same, where the TLB is as it was.
+    fn is_anything_due(&self) -> bool {
         !self.cpu.pending.is_quiet()
             || self.cpu.clock.has_extra()
             || self.bus.memory.watched_writes != self.writes
@@ -113,6 +118,44 @@ impl Session<'_, '_> {
         }
         let op = (&call.bound.op, usize::from(call.at));
         ending::leave_block(self.cpu, self.blocks, self.bus, block, op, stop)
+    }
+}
+
+impl Session<'_, '_> {
+    /// Whether the instruction is a PAUSE of a loop that seems to wait.
+    fn waits(&mut self, state: &State, number: u32, light: Option<Light>) -> bool {
+        let left = self.limit.saturating_sub(self.cpu.clock.now().0);
+        light == Some(Light::Pause) && self.spin.pauses(self.cpu, number, state, left)
+    }
+
+    /// As [`Machine::call`] outside a guest, without handing over what the handler does not need.
+    fn call_light(
+        &mut self,
+        state: &mut State,
+        number: u32,
+        (call, light): (&Call, Light),
+    ) -> After {
+        let block = self.blocks.block(call.block);
+        let left = (state.room as u64).wrapping_add(block.cost.into());
+        let before = self.limit.wrapping_sub(left);
+        self.cpu.clock.take_over(Picoseconds(before), state.instructions);
+        let waits = self.waits(state, number, Some(light));
+        if let Err(stop) = call.bound.execute(self.cpu, self.bus) {
+            self.give(state, block.cost);
+            self.next = Some(self.stopped(call, block, stop));
+            return After::Leaves;
+        }
+        for number in light.changes() {
+            state.registers[*number] = self.cpu.registers.gpr[*number];
+        }
+        if call.at + 1 == block.count {
+            self.cpu.clock.charge_extra();
+        }
+        self.spend(state, self.cpu.clock.now().0 - before);
+        if (waits || self.is_anything_due()) && state.room != NO_ROOM {
+            self.withdraw_room(state);
+        }
+        After::GoesOnAlike
     }
 }
 
@@ -152,17 +195,17 @@ impl Machine for Session<'_, '_> {
         }
     }
 
-    fn call(&mut self, state: &mut State, number: u32) -> bool {
+    fn call(&mut self, state: &mut State, number: u32) -> After {
         let calls = self.calls;
-        let Some(call) = calls.get(number as usize) else { return false };
+        let Some(call) = calls.get(number as usize) else { return After::Leaves };
+        if let Some(light) = call.light.filter(|_| !self.cpu.is_guest()) {
+            return self.call_light(state, number, (call, light));
+        }
         let block = self.blocks.block(call.block);
         self.give(state, block.cost);
         let before = self.cpu.clock.now().0;
         let page = self.page(state);
-        let waits = call.is_pause && {
-            let left = self.limit.saturating_sub(before);
-            self.spin.pauses(self.cpu, number, state, left)
-        };
+        let waits = self.waits(state, number, call.light);
         let is_last = call.at + 1 == block.count;
         match call.bound.execute(self.cpu, self.bus) {
             Ok(()) => {}
@@ -172,7 +215,7 @@ impl Machine for Session<'_, '_> {
             }
             Err(stop) => {
                 self.next = Some(self.stopped(call, block, stop));
-                return false;
+                return After::Leaves;
             }
         }
         if is_last {
@@ -183,20 +226,24 @@ impl Machine for Session<'_, '_> {
         if (waits || self.is_due(state, &page)) && state.room != NO_ROOM {
             self.withdraw_room(state);
         }
-        true
+        After::GoesOn
     }
 
-    fn fill(&mut self, state: &mut State, linear: u64, wanted: Wanted) -> bool {
+    fn fill(&mut self, state: &mut State, linear: u64, wanted: Wanted) -> Filled {
         let access = if wanted.is_write { Access::Write } else { Access::Read };
         let page = self.page(state);
+        let replaced = match self.cpu.translation.tlb.is_withholding() {
+            true => Replaced::Unknown,
+            false => self.cpu.translation.page_at(linear).map_or(Replaced::Nothing, Replaced::Page),
+        };
         if !self.cpu.fill_settled(self.bus, linear, wanted.bytes.into(), access) {
-            return false;
+            return Filled::Unknown;
         }
         // The entry may have taken the place of the running page's.
         if self.is_due(state, &page) && state.room != NO_ROOM {
             self.withdraw_room(state);
         }
-        true
+        Filled::Known(replaced)
     }
 }
 
