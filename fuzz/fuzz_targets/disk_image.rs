@@ -16,5 +16,6 @@ fuzz_target!(|bytes: &[u8]| {
     for at in (0..disk.sectors()).step_by(step as usize) {
         let _ = disk.read(at, &mut sector);
     }
-    disk.write(0, &sector).expect("the overlay takes it");
+    // The overlay reads what it keeps beside a sector, which the image may not have.
+    let _ = disk.write(0, &sector);
 });
