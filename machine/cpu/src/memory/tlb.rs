@@ -97,6 +97,12 @@ pub enum BadTranslation {
         /// Bytes of RAM.
         size: u64,
     },
+    /// Of a page that is looked for elsewhere.
+    #[error("translation {number} is of a page whose translations have another number")]
+    Elsewhere {
+        /// The entry's.
+        number: usize,
+    },
     /// A number of an address space that is none.
     #[error("address space {context:#x}, must be from 0x1 to {LAST_CONTEXT:#x}")]
     Context {
@@ -146,6 +152,15 @@ impl Tlb {
         if let Some(number) = self.entries.iter().position(leads_nowhere) {
             let index = self.entries[number].offset;
             return Err(BadTranslation::Place { number, index, size: ram });
+        }
+        // An access across two pages is told from one within a page by where entries are.
+        let is_elsewhere = |(number, entry): &(usize, &Entry)| {
+            let tags = [entry.read, entry.write, entry.execute];
+            let mut granted = tags.into_iter().filter(|tag| *tag != NEVER);
+            granted.any(|tag| translation_place(tag) != number % ENTRIES)
+        };
+        if let Some((number, _)) = self.entries.iter().enumerate().find(is_elsewhere) {
+            return Err(BadTranslation::Elsewhere { number });
         }
         if self.spaces.len() > SPACES {
             return Err(BadTranslation::Spaces(self.spaces.len()));
@@ -349,6 +364,18 @@ mod tests {
             }
         }
         assert_eq!(checked(|tlb| tlb.fill(USER, 0, RAM, (false, false, false), false)), Ok(()));
+    }
+
+    #[test]
+    fn a_translation_in_the_place_of_another_page_is_refused() {
+        let place = translation_place(0x40_3000);
+        let moved = |tlb: &mut Tlb| {
+            tlb.fill(USER, 0x40_3000, 0x1000, (true, true, false), false);
+            tlb.entries.swap(place, place + 1);
+        };
+        assert_eq!(checked(moved), Err(BadTranslation::Elsewhere { number: place + 1 }));
+        // In another set it is in its place.
+        assert_eq!(checked(|tlb| tlb.entries.swap(place, SUPERVISOR + place)), Ok(()));
     }
 
     #[test]
