@@ -94,7 +94,9 @@ impl Wiring {
 
     /// The first moment at which a device has something to do.
     pub(crate) fn next_deadline(&mut self) -> Option<Picoseconds> {
-        *self.next_deadline.get_or_insert_with(|| self.chipset.next_deadline())
+        let next = *self.next_deadline.get_or_insert_with(|| self.chipset.next_deadline());
+        debug_assert_eq!(next, self.chipset.next_deadline(), "a device was changed unseen");
+        next
     }
 
     /// The devices, for a change between two looks at [`Self::next_deadline`].
