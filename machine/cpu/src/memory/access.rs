@@ -7,3 +7,15 @@ pub enum Access {
     Write,
     Execute,
 }
+
+impl Access {
+    /// Whether it is among the grants for reads, writes and fetches.
+    #[inline(always)]
+    pub fn is_granted(self, (reads, writes, fetches): (bool, bool, bool)) -> bool {
+        match self {
+            Self::Read => reads,
+            Self::Write => writes,
+            Self::Execute => fetches,
+        }
+    }
+}

@@ -175,7 +175,8 @@ impl Cpu {
         size: usize,
     ) -> Result<u64, Stop> {
         if size == size_of::<u64>()
-            && let Some(at) = self.quick(linear, size, Access::Read, tlb::SUPERVISOR)
+            && let Some(at) =
+                self.translation.ram_known_in(tlb::SUPERVISOR, linear, size, Access::Read)
             && let Some(bytes) = bus.memory.ram.get(at..).and_then(|ram| ram.first_chunk())
         {
             return Ok(u64::from_le_bytes(*bytes));
@@ -197,27 +198,10 @@ impl Cpu {
         Ok(())
     }
 
-    /// The index into RAM of `[linear, linear + size)`, in one page that the TLB has for the access
-    /// and nobody looks at.
-    #[inline(always)]
-    pub(crate) fn quick(
-        &self,
-        linear: u64,
-        size: usize,
-        access: Access,
-        set: usize,
-    ) -> Option<usize> {
-        let entry = self.translation.tlb.entry(set, linear);
-        let in_page = linear & 0xFFF;
-        let tag = if access == Access::Write { entry.write } else { entry.read };
-        let is_known = tag == self.translation.tlb.tag(linear);
-        (is_known && in_page <= 0x1000 - size as u64).then(|| (entry.offset + in_page) as usize)
-    }
-
     /// Where an access of event delivery or of descriptor tables lies, if the TLB has its page.
     #[inline(always)]
     fn known(&self, linear: u64, size: usize, access: Access, set: usize) -> Option<Place> {
-        match self.quick(linear, size, access, set) {
+        match self.translation.ram_known_in(set, linear, size, access) {
             Some(at) => Some(Place::ram(at as u64, size)),
             None => self.withheld(set, linear, size, access),
         }

@@ -89,15 +89,9 @@ impl Way {
         access: Access,
         set: usize,
     ) -> Option<&End> {
-        let (reads, writes, executes) = self.end.grants;
-        let is_granted = match access {
-            Access::Read => reads,
-            Access::Write => writes,
-            Access::Execute => executes,
-        };
         let is_same =
             self.set == set && self.rules == Rules::of(control) && self.trail.is_as_it_was(memory);
-        (is_granted && is_same).then_some(&self.end)
+        (is_same && access.is_granted(self.end.grants)).then_some(&self.end)
     }
 }
 

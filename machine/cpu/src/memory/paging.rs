@@ -78,8 +78,8 @@ impl Cpu {
         if self.is_guest() || !self.control.is_long_mode() {
             return None;
         }
-        let known = &self.translation;
-        if let Some(end) = known.recall(&self.control, bus.memory, linear.0, access, set) {
+        let ways = &self.translation.outside;
+        if let Some(end) = ways.recall(&self.control, bus.memory, linear.0, access, set) {
             let (page, own) = (end.page, end.own);
             self.translation.grant(own);
             return Some(page.offset(linear.0 & 0xFFF));
@@ -88,14 +88,10 @@ impl Cpu {
         let (mut walk, at) = Walk::settled(&Wide::of(self), cr3, bus.memory, linear, |_, _| ())?;
         let allows = |wanted| self.control.permits(&walk, wanted, set).is_ok();
         let allowed = (allows(Access::Read), allows(Access::Write), allows(Access::Execute));
-        let (is_allowed, is_write) = match access {
-            Access::Read => (allowed.0, false),
-            Access::Write => (allowed.1, true),
-            Access::Execute => (allowed.2, false),
-        };
-        if !is_allowed {
+        if !access.is_granted(allowed) {
             return None;
         }
+        let is_write = access == Access::Write;
         if !walk.is_accessed || is_write && !walk.is_dirty {
             note_use(self, bus, at, is_write);
             walk.is_dirty |= is_write;
@@ -218,7 +214,7 @@ fn remember_outside(
     let note = |at, raw| trail.note(at, raw);
     Walk::settled(&Wide::of(cpu), cpu.control.cr3, memory, linear, note);
     let end = End { page, grants, own: walk.own_rights() };
-    cpu.translation.remember(&cpu.control, linear.0, set, trail, end);
+    cpu.translation.outside.remember(&cpu.control, linear.0, set, trail, end);
 }
 
 /// Whether the TLB has the translation now.

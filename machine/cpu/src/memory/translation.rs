@@ -2,10 +2,8 @@
 
 use super::Place;
 use super::access::Access;
-use super::outside::{End, Outside, Trail};
+use super::outside::Outside;
 use super::tlb::{self, BadTranslation, Entry, Tlb};
-use crate::state::Control;
-use bus::GuestMemory;
 use serde::{Deserialize, Serialize};
 
 /// What the running software's tables grant to a linear address.
@@ -35,8 +33,9 @@ pub struct Translation {
     linear: Option<u64>,
     /// What the guest's own tables say of that address, once it is translated.
     own: OwnRights,
+    /// Walks that led outside RAM.
     #[serde(skip)]
-    outside: Outside,
+    pub(super) outside: Outside,
     #[serde(skip)]
     asked: Option<Asked>,
 }
@@ -107,36 +106,23 @@ impl Translation {
     /// The index into RAM of `[linear, linear + size)` if the TLB has it for `access`, in one page.
     #[inline(always)]
     pub(crate) fn ram_known(&self, linear: u64, size: usize, access: Access) -> Option<usize> {
-        let entry = self.entry(linear);
+        self.ram_known_in(self.set, linear, size, access)
+    }
+
+    /// The same in a set that is not that of the running software's data.
+    #[inline(always)]
+    pub(crate) fn ram_known_in(
+        &self,
+        set: usize,
+        linear: u64,
+        size: usize,
+        access: Access,
+    ) -> Option<usize> {
+        let entry = self.tlb.entry(set, linear);
         let held = if access == Access::Write { entry.write } else { entry.read };
         // The last byte's page is that of the entry only if it is the first byte's, too.
         let last = linear.wrapping_add(size as u64 - 1);
         (held == self.tlb.tag(last)).then(|| (entry.offset + (linear & 0xFFF)) as usize)
-    }
-
-    /// A walk for `linear` has come to this end, outside RAM.
-    pub(super) fn remember(
-        &mut self,
-        control: &Control,
-        linear: u64,
-        set: usize,
-        trail: Trail,
-        end: End,
-    ) {
-        self.outside.remember(control, linear, set, trail, end);
-    }
-
-    /// The end of a walk outside RAM, if it is known.
-    #[inline(always)]
-    pub(super) fn recall(
-        &self,
-        control: &Control,
-        memory: &GuestMemory,
-        linear: u64,
-        access: Access,
-        set: usize,
-    ) -> Option<&End> {
-        self.outside.recall(control, memory, linear, access, set)
     }
 
     /// The instruction that wants this place of a device asks to be executed by itself.

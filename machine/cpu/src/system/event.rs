@@ -439,7 +439,7 @@ fn push_slots(
     while let Some((value, others)) = left.split_first() {
         let bytes = SLOT * left.len();
         let end = frame.pointer.wrapping_sub(bytes as u64);
-        if let Some(at) = cpu.quick(end, bytes, Access::Write, frame.set)
+        if let Some(at) = cpu.translation.ram_known_in(frame.set, end, bytes, Access::Write)
             && let Some(ram) = bus.memory.ram_mut(at, bytes)
         {
             for (slot, value) in ram.rchunks_exact_mut(SLOT).zip(left) {
