@@ -15,9 +15,9 @@ use translate::Step;
 pub const HEAT: u16 = 64;
 /// The way into code and out of it takes as long as interpreting so many instructions.
 const SHORT: u64 = 16;
-/// An entry that ends at an access outside RAM has tried it in vain: that takes as long again, and
-/// the search for its translation twice as long.
-const SHORT_BEFORE_DEVICE: u64 = 4 * SHORT;
+/// An entry that ends at an access outside RAM has looked for its translation and tried it, both in
+/// vain, which takes twice as long as the way in and out (some 1,300 and 700 host instructions).
+const SHORT_BEFORE_DEVICE: u64 = 3 * SHORT;
 /// Short entries at a block, one after the other, after which it rests.
 const SHORTS: u8 = 4;
 /// Runs of a resting block that are interpreted.
