@@ -12,6 +12,10 @@ use arch::segment::{Attributes, Segment};
 use arch::svm::segment::{Segment as SavedSegment, SegmentAttributes};
 use arch::svm::vmcb::{Vmcb, save};
 
+/// SYSENTER_ESP and SYSENTER_EIP have 32 bits: writes drop the others. [APM2 "SYSENTER and SYSEXIT
+/// MSRs"]
+const SYSENTER_TARGET: u64 = 0xFFFF_FFFF;
+
 /// A pair of functions, made from rows `FIELD: what loads it, what is stored`. Rows are loaded from
 /// top to bottom.
 macro_rules! fields {
@@ -109,9 +113,9 @@ fields! {
     SFMASK: |cpu, bits| cpu.control.syscall.sfmask = bits, |cpu| cpu.control.syscall.sfmask;
     SYSENTER_CS: |cpu, bits| cpu.control.syscall.sysenter_cs = bits,
         |cpu| cpu.control.syscall.sysenter_cs;
-    SYSENTER_ESP: |cpu, sp| cpu.control.syscall.sysenter_esp = sp,
+    SYSENTER_ESP: |cpu, sp| cpu.control.syscall.sysenter_esp = sp & SYSENTER_TARGET,
         |cpu| cpu.control.syscall.sysenter_esp;
-    SYSENTER_EIP: |cpu, ip| cpu.control.syscall.sysenter_eip = ip,
+    SYSENTER_EIP: |cpu, ip| cpu.control.syscall.sysenter_eip = ip & SYSENTER_TARGET,
         |cpu| cpu.control.syscall.sysenter_eip;
 }
 

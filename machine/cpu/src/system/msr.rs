@@ -16,7 +16,7 @@ use arch::memory_type;
 use arch::msr;
 use arch::segment::SegmentRegister;
 
-const LOW_HALF: u64 = 0xFFFF_FFFF;
+pub(super) const LOW_HALF: u64 = 0xFFFF_FFFF;
 /// McStatusWrEn, which lets software write what machine checks would. [APM2 "HWCR"]
 const HWCR_WRITES_STATUS: u64 = 1 << 18;
 /// Eight variable ranges, fixed ranges, write-combining. [SDM4 "IA32_MTRRCAP"]
@@ -61,6 +61,8 @@ pub(super) enum Legal {
     /// The others stay as they are.
     Changes(u64),
     Canonical,
+    /// Canonical; other bits than these are dropped.
+    CanonicalBits(u64),
     /// Canonical, and without these bits.
     CanonicalWithout(u64),
     /// Without these bits.
@@ -81,6 +83,7 @@ impl Legal {
             Self::Bits(mask) => Some(value & mask),
             Self::Changes(mask) => Some(value & mask | before & !mask),
             Self::Canonical => is_canonical(value).then_some(value),
+            Self::CanonicalBits(mask) => is_canonical(value).then_some(value & mask),
             Self::CanonicalWithout(mask) => {
                 (is_canonical(value) && value & mask == 0).then_some(value)
             }
@@ -111,6 +114,14 @@ pub(super) const fn row((first, last): (u32, u32), read: Read, write: Write) -> 
 /// A register that parts with a feature have.
 pub(super) const fn only(feature: Feature, row: Row) -> Row {
     Entry { needs: Some(feature), ..row }
+}
+
+/// Where SYSENTER finds its stack, and its code: on Intel's parts addresses of 64 bits.
+pub(super) const fn sysenter_targets(legal: Legal) -> [Row; 2] {
+    [
+        kept(msr::SYSENTER_ESP, |cpu, _| &mut cpu.control.syscall.sysenter_esp, legal),
+        kept(msr::SYSENTER_EIP, |cpu, _| &mut cpu.control.syscall.sysenter_eip, legal),
+    ]
 }
 
 /// A register that is kept.
@@ -176,8 +187,6 @@ const ALL: &[Row] = {
             read_only(msr::ARCH_CAPABILITIES, Read::Of(|cpu| cpu.model.arch_capabilities().bits())),
         ),
         kept(msr::SYSENTER_CS, |cpu, _| &mut cpu.control.syscall.sysenter_cs, Bits(LOW_HALF)),
-        kept(msr::SYSENTER_ESP, |cpu, _| &mut cpu.control.syscall.sysenter_esp, Canonical),
-        kept(msr::SYSENTER_EIP, |cpu, _| &mut cpu.control.syscall.sysenter_eip, Canonical),
         read_only(msr::MCG_CAP, Read::Value(MCG_HAS_CONTROL | BANKS as u64)),
         kept(msr::MCG_STATUS, |cpu, _| &mut cpu.control.msr.mcg_status, Any),
         kept(msr::MCG_CTL, |cpu, _| &mut cpu.control.msr.mcg_ctl, Any),

@@ -2,6 +2,7 @@
 //! they read and what a write leaves. A model whose dump is known must not change by accident.
 
 mod governor;
+mod msr;
 
 use super::cpuid::cpuid;
 use super::msr::{read_msr, write_msr};

@@ -3,8 +3,8 @@
 use super::governor;
 use crate::costs::Step;
 use crate::system::msr::{
-    LAST_BANK_REGISTER, Legal, Read, Row, Write, bank_register, command, inert, kept, only, row,
-    write_bank,
+    LAST_BANK_REGISTER, LOW_HALF, Legal, Read, Row, Write, bank_register, command, inert, kept,
+    only, row, sysenter_targets, write_bank,
 };
 use crate::{Bus, Cpu, Stop};
 use arch::cpuid::Feature;
@@ -49,7 +49,10 @@ const P_STATES: [Row; 5] = [
 
 /// In the order of numbers.
 pub const TABLE: &[Row] = {
-    use Legal::{Any, Bits};
+    use Legal::{Any, Bits, CanonicalBits};
+    // Of 32 bits, as in legacy mode, where alone there is SYSENTER. [APM2 "SYSENTER and SYSEXIT
+    // MSRs"]
+    let [stack, target] = sysenter_targets(CanonicalBits(LOW_HALF));
     let [limit, control, status, first, others] = P_STATES;
     &[
         only(
@@ -60,6 +63,8 @@ pub const TABLE: &[Row] = {
                 Write::Done(write_prediction_command),
             ),
         ),
+        stack,
+        target,
         row((msr::MC0_CTL, LAST_BANK_REGISTER), Read::Kept(bank_register), Write::Done(write_bank)),
         inert(msr::PREFETCH_CONTROL, msr::PREFETCH_CONTROL),
         inert(msr::SCALABLE_MACHINE_CHECK, msr::SCALABLE_MACHINE_CHECK + 0x3FF),

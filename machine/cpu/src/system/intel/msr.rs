@@ -5,7 +5,7 @@ use super::speculation;
 use crate::state::msr::misc_enable;
 use crate::system::msr::{
     LAST_BANK_REGISTER, Legal, Read, Row, Write, bank_register, inert, kept, only, read_only, row,
-    write_bank,
+    sysenter_targets, write_bank,
 };
 use crate::{Bus, Cpu, Stop};
 use arch::cpuid::Feature::{self, FlushL1d, SpecCtrl, Uintr};
@@ -66,6 +66,7 @@ const HWP: [Row; 4] = [
 /// In the order of numbers.
 pub const TABLE: &[Row] = {
     use Legal::{Canonical, CanonicalWithout, Changes, Without};
+    let [stack, target] = sysenter_targets(Canonical);
     let [status, control] = RATIOS;
     let [power, turbo] = TURBO;
     let [enable, capabilities, request, hwp_status] = HWP;
@@ -100,6 +101,8 @@ pub const TABLE: &[Row] = {
                 Write::Done(speculation::write_flush_command),
             ),
         ),
+        stack,
+        target,
         status,
         control,
         kept(
