@@ -59,9 +59,9 @@ impl Cpu {
                     // What was attended to has shut the processor down.
                     continue;
                 }
-                if self.stands_apart && self.pending.has(Attention::YIELD) {
-                    // What was attended to is a step that others may see: no block comes first,
-                    // however long it is.
+                if self.pending.has(Attention::YIELD) {
+                    // What was attended to is something that others may see: no block comes first,
+                    // however long it is and whoever runs it.
                     continue;
                 }
             }
@@ -202,7 +202,9 @@ mod tests {
     use crate::operation::InstructionCosts;
     use crate::operation::decode::{Cost, Dialect};
     use crate::system::tests::{Nothing, cpu};
-    use arch::apic::{DeliveryMode, DestinationMode, InterruptMessage, Register, Svr};
+    use arch::apic::{
+        DeliveryMode, DestinationMode, InterruptMessage, LocalVector, Lvt, Register, Svr,
+    };
     use arch::identity::Vector;
     use bus::GuestMemory;
 
@@ -234,18 +236,38 @@ mod tests {
         cpu
     }
 
+    fn run(cpu: &mut Cpu, memory: &mut GuestMemory) -> RunEnd {
+        cpu.begin_turn();
+        let mut cache = CodeCache::new(InstructionCosts([1; Cost::COUNT]), Dialect::Amd);
+        let mut bus = Bus { memory, platform: &mut Nothing };
+        cpu.run(&mut cache, &mut bus, Picoseconds(1_000_000), u64::MAX)
+    }
+
     #[test]
     fn others_see_an_interrupt_that_was_taken_before_its_handler_begins() {
         for (stands_apart, expected) in [(true, (RunEnd::Yield, 0)), (false, (RunEnd::Idle, 1))] {
             let mut memory = GuestMemory::new(0x10_0000);
             let mut cpu = interrupted(&mut memory);
             cpu.stands_apart = stands_apart;
-            cpu.begin_turn();
-            let mut cache = CodeCache::new(InstructionCosts([1; Cost::COUNT]), Dialect::Amd);
-            let mut bus = Bus { memory: &mut memory, platform: &mut Nothing };
-            let end = cpu.run(&mut cache, &mut bus, Picoseconds(1_000_000), u64::MAX);
+            let end = run(&mut cpu, &mut memory);
             assert_eq!((end, cpu.registers.gpr[0]), expected);
             assert!(cpu.registers.ip >= HANDLER.into(), "it was taken");
         }
+    }
+
+    #[test]
+    fn what_devices_learn_at_a_boundary_they_learn_before_the_next_block() {
+        let mut memory = GuestMemory::new(0x10_0000);
+        let mut cpu = interrupted(&mut memory);
+        // The other interrupt comes by the 8259, whose vector is 0 here.
+        memory.ram[..2].copy_from_slice(&HANDLER.to_le_bytes());
+        cpu.apic.acknowledge();
+        let entry = Lvt::new().with_delivery_mode(DeliveryMode::ExtInt).into_bits();
+        let offset = Register::LocalVector(LocalVector::Lint0).offset();
+        cpu.apic.write_mmio(offset, 4, entry.into(), Picoseconds(0), &mut Vec::new());
+        cpu.apic.lint0(true);
+        cpu.pending.raise(Attention::INTERRUPT);
+        assert_eq!((run(&mut cpu, &mut memory), cpu.registers.gpr[0]), (RunEnd::Yield, 0));
+        assert_eq!(cpu.registers.ip, HANDLER.into(), "it was taken");
     }
 }
