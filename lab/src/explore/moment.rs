@@ -8,7 +8,7 @@ use super::guide::Guide;
 use super::lanes;
 use super::meter;
 use super::minimise::minimise;
-use super::oracle::{Alarm, Changes, End, Key};
+use super::oracle::{Alarm, Changes, End, Key, Rule};
 use super::search::Search;
 use super::stage::Stage;
 use super::story;
@@ -218,7 +218,13 @@ impl Work<'_> {
         let alarm = seen.alarm(&key).unwrap_or(alarm).clone();
         let (seen, records) = stage.record(Source::Plan(kept.clone()));
         let lanes = lanes::draw(&alarm, &records);
-        let story = story::tell(&alarm, &seen, &records, &stage.symbols);
+        let mut story = story::tell(&alarm, &seen, &records, &stage.symbols);
+        if alarm.rule == Rule::Asleep {
+            let again = stage.beyond(Source::Plan(kept.clone()), story::AFTERWARDS, |record| {
+                story::is_entry(&alarm, record)
+            });
+            story[0] += &story::fate(&alarm, again);
+        }
         Finding {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION").into(),

@@ -293,6 +293,32 @@ impl Stage {
         Study { begins, records, touches: touches.into_iter().chain(silicon).collect() }
     }
 
+    /// Runs a window, and beyond it until a record is what is wanted, for so long at most, and goes
+    /// back; when that was.
+    pub(super) fn beyond(
+        &mut self,
+        source: Source,
+        time: Picoseconds,
+        is_wanted: impl Fn(&Record) -> bool,
+    ) -> Option<Picoseconds> {
+        let machine = &mut self.machine;
+        let (mark, oracle) = self.mark.get_or_insert_with(|| (machine.mark(), self.oracle.clone()));
+        let mut own = oracle.clone();
+        own.records = Some(Vec::new());
+        window::run(machine, &mut own, source);
+        let end = machine.state.now.saturating_add(time);
+        let found = loop {
+            let records = own.records.replace(Vec::new()).unwrap_or_default();
+            let found = records.iter().find(|record| is_wanted(record)).map(|record| record.at);
+            if found.is_some() || machine.state.now >= end {
+                break found;
+            }
+            window::run_on(machine, &mut own, window::TAIL);
+        };
+        machine.return_to(mark);
+        found
+    }
+
     fn run(&mut self, source: Source, records: Option<Vec<Record>>) -> (Seen, Vec<Record>) {
         let machine = &mut self.machine;
         let (mark, oracle) = self.mark.get_or_insert_with(|| (machine.mark(), self.oracle.clone()));

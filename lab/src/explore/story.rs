@@ -9,6 +9,27 @@ use trace::exit_reason::Isa;
 use trace::symbol::Symbols;
 use trace::{Event, Record, VirtualCpu};
 
+/// How long is waited for a vCPU that sleeps when it should not: longer than a kernel waits for
+/// the end of a grace period or the release of a lock.
+pub(super) const AFTERWARDS: Picoseconds = Picoseconds::from_milliseconds(100);
+
+/// Whether that vCPU enters its guest again.
+pub(super) fn is_entry(alarm: &Alarm, record: &Record) -> bool {
+    record.at > alarm.at
+        && matches!(record.event, Event::Entry { vcpu, .. } if vcpu.0.0 == alarm.vcpu)
+}
+
+/// What became of it, if it does so at a moment, or not in all that time.
+pub(super) fn fate(alarm: &Alarm, again: Option<Picoseconds>) -> String {
+    match again {
+        Some(again) => {
+            let late = micros(Picoseconds(again.0.saturating_sub(alarm.since.0)));
+            format!("; it is late, not lost: that vCPU enters its guest {late} after it came")
+        }
+        None => "; nor does that vCPU enter its guest in another 100 ms".into(),
+    }
+}
+
 /// Tells it.
 pub(super) fn tell(
     alarm: &Alarm,

@@ -7,6 +7,7 @@ use super::oracle::{Rule, Way};
 use super::report::Report;
 use super::search::{Search, search};
 use super::stage::{Mix, Stage};
+use super::story;
 use crate::reference;
 use crate::watch::{Told, Watch};
 use arch::time::Picoseconds;
@@ -144,7 +145,13 @@ fn a_part_that_loses_wake_ups_is_found_out_and_what_it_needs_is_little() {
     assert!(again.alarm(&alarm.key()).is_some(), "it is raised by what is left");
     assert!(kept.len() <= 5, "{kept:?}");
     let plan = perturb::Source::Plan(kept);
-    assert_eq!(stage.window(plan).hash, again.hash, "it repeats bit by bit");
+    assert_eq!(stage.window(plan.clone()).hash, again.hash, "it repeats bit by bit");
+    let alarm = again.alarm(&alarm.key()).expect("as above");
+    let is_entry = |record: &trace::Record| story::is_entry(alarm, record);
+    let entered = stage.beyond(plan.clone(), story::AFTERWARDS, is_entry);
+    // Whose wake-up was lost is woken by the next that is sent to it.
+    assert!(entered.is_some_and(|at| at > alarm.at), "{entered:?}");
+    assert_eq!(stage.window(plan).hash, again.hash, "to look beyond changes nothing");
 }
 
 #[test]
