@@ -61,7 +61,7 @@ impl Cpu {
                 }
                 if self.pending.has(Attention::YIELD) {
                     // What was attended to is something that others may see: no block comes first,
-                    // however long it is and whoever runs it.
+                    // however long it is, translated or not.
                     continue;
                 }
             }
