@@ -255,6 +255,23 @@ fn wait(child: &mut Child, time: Duration) -> bool {
     false
 }
 
+/// A host on which a run was killed after so long, or sooner if it would have ended by then, and
+/// what the host was before.
+fn killed(after: Duration) -> (Host, Vec<(String, String)>) {
+    let host = Host::new();
+    let before = host.state();
+    let mut command = host.command(&words(&host.run(&["--yes"])));
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a child");
+    if wait(&mut child, after) {
+        // The machine was busier when the whole was measured.
+        return killed(after / 2);
+    }
+    // The program alone dies at once; its children end by themselves.
+    child.kill().expect("killed");
+    child.wait().expect("waited for");
+    (host, before)
+}
+
 /// A moment that differs between tries, without a dependence on chance: a run takes about as long
 /// as all of them span.
 #[test]
@@ -268,20 +285,8 @@ fn killed_at_any_moment_it_is_put_back_or_goes_on_to_the_end() {
         assert!(host.avicenna(&words(&host.run(&["--yes"]))).status.success());
         began.elapsed()
     };
-    let mut killed = 0;
     for moment in 0..moments {
-        let host = Host::new();
-        let before = host.state();
-        let mut command = host.command(&words(&host.run(&["--yes"])));
-        let mut child =
-            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a child");
-        let has_ended = wait(&mut child, whole * (moment + 1) / (moments + 2));
-        if !has_ended {
-            // The program alone dies at once; its children end by themselves.
-            child.kill().expect("killed");
-            child.wait().expect("waited for");
-            killed += 1;
-        }
+        let (host, before) = killed(whole * (moment + 1) / (moments + 2));
         std::thread::sleep(Duration::from_millis(500));
         if !host.path("out/journal.jsonl").exists() {
             assert_eq!(host.state(), before, "nothing was begun");
@@ -296,7 +301,6 @@ fn killed_at_any_moment_it_is_put_back_or_goes_on_to_the_end() {
             assert!(said.contains("time is better"), "{said}");
         }
     }
-    assert!(killed > moments / 2, "{killed} of {moments} were killed before their end");
 }
 
 #[test]

@@ -112,6 +112,30 @@ fn to_see_it_changes_nothing() {
     }
 }
 
+/// A finding replays only if that is so: what had been translated is another thing there.
+#[test]
+fn what_a_run_comes_to_does_not_hang_on_which_code_is_translated() {
+    let options = "avic=on vcpus=3 guest.tests=mix guest.apic=x2apic guest.seed=3";
+    for name in ["zen4", "sapphire-rapids"] {
+        let model = || CpuModel::named(name).expect("a model that comes with the machine");
+        let run = |heat: Option<u16>| {
+            let mut machine = reference::under_way(model(), options, "\"record\":\"mix\"");
+            // A host on which nothing can be translated interprets.
+            match heat {
+                Some(runs) => _ = machine.translate(runs),
+                None => machine.interpret(),
+            }
+            let mut stage = Stage::of(machine, reference::configuration(model()), "it");
+            stage.advance(Picoseconds::from_milliseconds(120));
+            stage.hash()
+        };
+        let interpreted = run(None);
+        for runs in [0, 64] {
+            assert_eq!(run(Some(runs)), interpreted, "{name}, translated after {runs} runs");
+        }
+    }
+}
+
 #[test]
 fn a_window_is_the_same_after_every_return_and_on_another_machine() {
     let mut one = stage("off");
