@@ -45,6 +45,10 @@ pub const SYSENTER_CS: u32 = 0x174;
 pub const SYSENTER_ESP: u32 = 0x175;
 /// Target of SYSENTER.
 pub const SYSENTER_EIP: u32 = 0x176;
+/// AMD: what SYSENTER_ESP and SYSENTER_EIP keep of an address. SYSENTER is of legacy mode alone,
+/// and Linux's selftests of KVM (`msrs_test`) expect that WRMSR drops bits 63:32. That VMLOAD
+/// does, too, follows from that there is no place for them. [APM2 "Fast System Call and Return"]
+pub const AMD_SYSENTER_BITS: u64 = 0xFFFF_FFFF;
 /// Machine checks: the number of banks in bits 7:0, and what they can report.
 pub const MCG_CAP: u32 = 0x179;
 /// Machine checks: bit 2 while one is handled, which makes another a shutdown.

@@ -110,9 +110,12 @@ fn vmsave_and_vmload_carry_the_hidden_state() {
         let gs_base = u64::from(save::GS.offset()) + 8;
         lab.write(base + GUEST_DATA + 0x1000 + lstar, 0x5678);
         lab.write(base + GUEST_DATA + 0x1000 + gs_base, 0xFFFF_8000_0000_0000);
+        let sysenter_esp = u64::from(save::SYSENTER_ESP.offset());
+        lab.write(base + GUEST_DATA + 0x1000 + sysenter_esp, 0x1234_5678_9000);
         assert_eq!(lab.run(), ExitCode::Hlt);
         assert_eq!(lab.read(base + GUEST_DATA + lstar), 0x1234);
         assert_eq!(lab.cpu.control.syscall.lstar, 0x5678);
+        assert_eq!(lab.cpu.control.syscall.sysenter_esp, 0x5678_9000, "of 32 bits");
         assert_eq!(
             lab.cpu.registers.segment(arch::segment::SegmentRegister::Gs).base,
             0xFFFF_8000_0000_0000

@@ -7,14 +7,11 @@ use crate::state::TableRegister;
 use crate::system::{branch_record, descriptor};
 use crate::width::{RAX, RSP};
 use arch::control::{Cr0, Cr4, Efer, rflags};
+use arch::msr::AMD_SYSENTER_BITS;
 use arch::segment::SegmentRegister::{Cs, Ds, Es, Fs, Gs, Ss};
 use arch::segment::{Attributes, Segment};
 use arch::svm::segment::{Segment as SavedSegment, SegmentAttributes};
 use arch::svm::vmcb::{Vmcb, save};
-
-/// SYSENTER_ESP and SYSENTER_EIP have 32 bits: writes drop the others. [APM2 "SYSENTER and SYSEXIT
-/// MSRs"]
-const SYSENTER_TARGET: u64 = 0xFFFF_FFFF;
 
 /// A pair of functions, made from rows `FIELD: what loads it, what is stored`. Rows are loaded from
 /// top to bottom.
@@ -113,9 +110,9 @@ fields! {
     SFMASK: |cpu, bits| cpu.control.syscall.sfmask = bits, |cpu| cpu.control.syscall.sfmask;
     SYSENTER_CS: |cpu, bits| cpu.control.syscall.sysenter_cs = bits,
         |cpu| cpu.control.syscall.sysenter_cs;
-    SYSENTER_ESP: |cpu, sp| cpu.control.syscall.sysenter_esp = sp & SYSENTER_TARGET,
+    SYSENTER_ESP: |cpu, sp| cpu.control.syscall.sysenter_esp = sp & AMD_SYSENTER_BITS,
         |cpu| cpu.control.syscall.sysenter_esp;
-    SYSENTER_EIP: |cpu, ip| cpu.control.syscall.sysenter_eip = ip & SYSENTER_TARGET,
+    SYSENTER_EIP: |cpu, ip| cpu.control.syscall.sysenter_eip = ip & AMD_SYSENTER_BITS,
         |cpu| cpu.control.syscall.sysenter_eip;
 }
 

@@ -16,7 +16,7 @@ use arch::memory_type;
 use arch::msr;
 use arch::segment::SegmentRegister;
 
-pub(super) const LOW_HALF: u64 = 0xFFFF_FFFF;
+const LOW_HALF: u64 = 0xFFFF_FFFF;
 /// McStatusWrEn, which lets software write what machine checks would. [APM2 "HWCR"]
 const HWCR_WRITES_STATUS: u64 = 1 << 18;
 /// Eight variable ranges, fixed ranges, write-combining. [SDM4 "IA32_MTRRCAP"]

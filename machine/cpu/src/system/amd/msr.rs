@@ -3,8 +3,8 @@
 use super::governor;
 use crate::costs::Step;
 use crate::system::msr::{
-    LAST_BANK_REGISTER, LOW_HALF, Legal, Read, Row, Write, bank_register, command, inert, kept,
-    only, row, sysenter_targets, write_bank,
+    LAST_BANK_REGISTER, Legal, Read, Row, Write, bank_register, command, inert, kept, only, row,
+    sysenter_targets, write_bank,
 };
 use crate::{Bus, Cpu, Stop};
 use arch::cpuid::Feature;
@@ -50,9 +50,7 @@ const P_STATES: [Row; 5] = [
 /// In the order of numbers.
 pub const TABLE: &[Row] = {
     use Legal::{Any, Bits, CanonicalBits};
-    // Of 32 bits, as in legacy mode, where alone there is SYSENTER. [APM2 "SYSENTER and SYSEXIT
-    // MSRs"]
-    let [stack, target] = sysenter_targets(CanonicalBits(LOW_HALF));
+    let [stack, target] = sysenter_targets(CanonicalBits(msr::AMD_SYSENTER_BITS));
     let [limit, control, status, first, others] = P_STATES;
     &[
         only(
