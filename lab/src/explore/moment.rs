@@ -18,6 +18,7 @@ use board::perturb::{Decision, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use trace::Record;
 
 /// Between two moments from which windows begin.
 const STRIDE: Picoseconds = Picoseconds::from_nanoseconds(3_100_000);
@@ -220,10 +221,9 @@ impl Work<'_> {
         let lanes = lanes::draw(&alarm, &records);
         let mut story = story::tell(&alarm, &seen, &records, &stage.symbols);
         if alarm.rule == Rule::Asleep {
-            let again = stage.beyond(Source::Plan(kept.clone()), story::AFTERWARDS, |record| {
-                story::is_entry(&alarm, record)
-            });
-            story[0] += &story::fate(&alarm, again);
+            let plan = Source::Plan(kept.clone());
+            let is_entry = |record: &Record| story::is_entry(&alarm, record);
+            story[0] += &story::fate(&alarm, &stage.beyond(plan, story::AFTERWARDS, is_entry));
         }
         Finding {
             schema: SCHEMA,

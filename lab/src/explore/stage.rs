@@ -294,29 +294,31 @@ impl Stage {
     }
 
     /// Runs a window, and beyond it until a record is what is wanted, for so long at most, and goes
-    /// back; when that was.
+    /// back; all that happened, up to that record.
     pub(super) fn beyond(
         &mut self,
         source: Source,
         time: Picoseconds,
         is_wanted: impl Fn(&Record) -> bool,
-    ) -> Option<Picoseconds> {
+    ) -> Vec<Record> {
         let machine = &mut self.machine;
         let (mark, oracle) = self.mark.get_or_insert_with(|| (machine.mark(), self.oracle.clone()));
         let mut own = oracle.clone();
         own.records = Some(Vec::new());
         window::run(machine, &mut own, source);
         let end = machine.state.now.saturating_add(time);
-        let found = loop {
+        let mut all = Vec::new();
+        loop {
             let records = own.records.replace(Vec::new()).unwrap_or_default();
-            let found = records.iter().find(|record| is_wanted(record)).map(|record| record.at);
-            if found.is_some() || machine.state.now >= end {
-                break found;
+            let wanted = records.iter().position(&is_wanted);
+            all.extend(records.into_iter().take(wanted.map_or(usize::MAX, |at| at + 1)));
+            if wanted.is_some() || machine.state.now >= end {
+                break;
             }
             window::run_on(machine, &mut own, window::TAIL);
-        };
+        }
         machine.return_to(mark);
-        found
+        all
     }
 
     fn run(&mut self, source: Source, records: Option<Vec<Record>>) -> (Seen, Vec<Record>) {

@@ -19,15 +19,21 @@ pub(super) fn is_entry(alarm: &Alarm, record: &Record) -> bool {
         && matches!(record.event, Event::Entry { vcpu, .. } if vcpu.0.0 == alarm.vcpu)
 }
 
-/// What became of it, if it does so at a moment, or not in all that time.
-pub(super) fn fate(alarm: &Alarm, again: Option<Picoseconds>) -> String {
-    match again {
-        Some(again) => {
-            let late = micros(Picoseconds(again.0.saturating_sub(alarm.since.0)));
-            format!("; it is late, not lost: that vCPU enters its guest {late} after it came")
-        }
-        None => "; nor does that vCPU enter its guest in another 100 ms".into(),
-    }
+/// What became of it in what happened up to that, or in all that time. One that was lost looks the
+/// same as one that is late if the next that is sent wakes the vCPU, so it is said whether one was.
+pub(super) fn fate(alarm: &Alarm, records: &[Record]) -> String {
+    let Some(again) = records.iter().find(|record| is_entry(alarm, record)) else {
+        return "; nor does that vCPU enter its guest in another 100 ms".into();
+    };
+    let is_later = |record: &&Record| record.at > alarm.since && record.at < again.at;
+    let is_posted = records.iter().filter(is_later).any(
+        |record| matches!(record.event, Event::Posted { place, .. } if place.0 == alarm.place),
+    );
+    let late = micros(Picoseconds(again.at.0 - alarm.since.0));
+    let between = if is_posted { "another was" } else { "nothing was" };
+    format!(
+        "; that vCPU enters its guest {late} after it came, and {between} posted to it meanwhile"
+    )
 }
 
 /// Tells it.

@@ -172,9 +172,18 @@ fn a_part_that_loses_wake_ups_is_found_out_and_what_it_needs_is_little() {
     assert_eq!(stage.window(plan.clone()).hash, again.hash, "it repeats bit by bit");
     let alarm = again.alarm(&alarm.key()).expect("as above");
     let is_entry = |record: &trace::Record| story::is_entry(alarm, record);
-    let entered = stage.beyond(plan.clone(), story::AFTERWARDS, is_entry);
-    // Whose wake-up was lost is woken by the next that is sent to it.
-    assert!(entered.is_some_and(|at| at > alarm.at), "{entered:?}");
+    let records = stage.beyond(plan.clone(), story::AFTERWARDS, is_entry);
+    // Whose wake-up was lost is woken by the next that is sent to it: that is not called late.
+    let fate = story::fate(alarm, &records);
+    assert!(fate.contains("after it came, and another was posted to it meanwhile"), "{fate}");
+    assert!(records.last().is_some_and(is_entry), "up to there");
+    let posted = |record: &&trace::Record| matches!(record.event, trace::Event::Posted { .. });
+    let others: Vec<_> =
+        records.iter().filter(|one| !posted(one) || one.at <= alarm.since).copied().collect();
+    let fate = story::fate(alarm, &others);
+    assert!(fate.contains("after it came, and nothing was posted to it meanwhile"), "{fate}");
+    let fate = story::fate(alarm, &others[..others.len() - 1]);
+    assert!(fate.ends_with("nor does that vCPU enter its guest in another 100 ms"), "{fate}");
     assert_eq!(stage.window(plan).hash, again.hash, "to look beyond changes nothing");
 }
 
