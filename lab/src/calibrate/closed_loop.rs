@@ -66,14 +66,19 @@ pub struct Case {
 }
 
 impl Case {
-    /// In percent of the truth, without sign.
-    pub fn error(&self) -> f64 {
-        (self.predicted[0] / self.truth - 1.0).abs() * 100.0
+    /// In percent of the truth, without sign; none of a truth that rounds to zero, as it does where
+    /// a timer is never late.
+    pub fn error(&self) -> Option<f64> {
+        self.percent_off(self.predicted[0])
     }
 
     /// The same of the profile that was not fitted.
-    pub fn unfitted_error(&self) -> f64 {
-        (self.unfitted / self.truth - 1.0).abs() * 100.0
+    pub fn unfitted_error(&self) -> Option<f64> {
+        self.percent_off(self.unfitted)
+    }
+
+    fn percent_off(&self, value: f64) -> Option<f64> {
+        (self.truth.abs() >= 0.5).then(|| (value / self.truth - 1.0).abs() * 100.0)
     }
 
     /// Whether the interval holds the truth.

@@ -67,17 +67,22 @@ pub(super) fn run(
 /// What all of them come to, and what the sum would hide: the figures that are far off.
 fn summary(cases: &[Case]) -> String {
     let covered = cases.iter().filter(|one| one.is_covered()).count();
-    let (fitted, unfitted) = (sorted(cases, Case::error), sorted(cases, Case::unfitted_error));
+    let zeros = cases.iter().filter(|one| one.error().is_none()).count();
+    let (fitted, unfitted) =
+        (Errors::of(cases, Case::error), Errors::of(cases, Case::unfitted_error));
     let mut text = format!(
-        "{} predictions: median error {:.1} %, 90th percentile {:.1} % (without a fit {:.1} %, {:.1} %); \
-         {:.0} % within their interval at 90 %\n",
+        "{} predictions: median error {}, 90th percentile {} (without a fit {}, {}); {:.0} % within \
+         their interval at 90 %\n",
         cases.len(),
-        at(&fitted, 0.5),
-        at(&fitted, 0.9),
-        at(&unfitted, 0.5),
-        at(&unfitted, 0.9),
+        percent(fitted.at(0.5)),
+        percent(fitted.at(0.9)),
+        percent(unfitted.at(0.5)),
+        percent(unfitted.at(0.9)),
         covered as f64 / cases.len().max(1) as f64 * 100.0
     );
+    if zeros != 0 {
+        text += &format!("{zeros} of them were 0, of which no percent can be told\n");
+    }
     let mut figures: BTreeMap<&str, Vec<Case>> = BTreeMap::new();
     for case in cases {
         figures.entry(&case.name).or_default().push(case.clone());
@@ -85,10 +90,10 @@ fn summary(cases: &[Case]) -> String {
     let all = figures.len();
     let mut far: Vec<(f64, f64, f64, &str)> = figures
         .into_iter()
-        .map(|(name, own)| {
-            let (fitted, unfitted) =
-                (sorted(&own, Case::error), sorted(&own, Case::unfitted_error));
-            (at(&fitted, 0.9), at(&fitted, 0.5), at(&unfitted, 0.5), name)
+        .filter_map(|(name, own)| {
+            let fitted = Errors::of(&own, Case::error);
+            let unfitted = Errors::of(&own, Case::unfitted_error);
+            Some((fitted.at(0.9)?, fitted.at(0.5)?, unfitted.at(0.5)?, name))
         })
         .filter(|(ninetieth, median, ..)| *ninetieth > FAR_NINETIETH || *median > FAR_MEDIAN)
         .collect();
@@ -106,14 +111,23 @@ fn summary(cases: &[Case]) -> String {
     text
 }
 
-fn sorted(cases: &[Case], error: fn(&Case) -> f64) -> Vec<f64> {
-    let mut errors: Vec<f64> = cases.iter().map(error).collect();
-    errors.sort_unstable_by(f64::total_cmp);
-    errors
+/// Errors in percent, the least first.
+struct Errors(Vec<f64>);
+
+impl Errors {
+    fn of(cases: &[Case], error: fn(&Case) -> Option<f64>) -> Self {
+        let mut errors: Vec<f64> = cases.iter().filter_map(error).collect();
+        errors.sort_unstable_by(f64::total_cmp);
+        Self(errors)
+    }
+
+    fn at(&self, share: f64) -> Option<f64> {
+        self.0.get((self.0.len() as f64 * share) as usize).copied()
+    }
 }
 
-fn at(errors: &[f64], share: f64) -> f64 {
-    errors.get((errors.len() as f64 * share) as usize).copied().unwrap_or(f64::NAN)
+fn percent(value: Option<f64>) -> String {
+    value.map_or_else(|| "unknown".into(), |value| format!("{value:.1} %"))
 }
 
 #[cfg(test)]
@@ -136,5 +150,13 @@ mod tests {
         assert!(text.contains("1 of 2 figures"), "{text}");
         let far = "  far: median 30.0 %, 90th percentile 30.0 %, without a fit 50.0 %";
         assert!(text.lines().any(|line| line == far), "{text}");
+
+        let zero = Case { predicted: [5.0, -4.0, 14.0], truth: 0.0, ..case("never late", 0.0, 0) };
+        cases.extend([zero.clone(), zero]);
+        let text = summary(&cases);
+        assert!(text.starts_with("22 predictions: median error 1.0 %"), "{text}");
+        assert!(text.contains("2 of them were 0") && text.contains("1 of 3 figures"), "{text}");
+        assert!(!text.contains("inf") && !text.contains("NaN"), "{text}");
+        assert!(summary(&cases[20..]).starts_with("2 predictions: median error unknown"));
     }
 }
