@@ -2,11 +2,12 @@
 //!
 //! The compressed kernel inside the image is unpacked here and entered at its own first
 //! instruction, at the address it was linked for: unpacking on the emulated processor takes four
-//! fifths of a boot. Where its compression is not known here, the image's own unpacker is entered.
+//! fifths of a boot. Where its compression is not known here, the image's own unpacker is entered,
+//! as it is where a 64-bit kernel does not say that it can be entered in 64-bit mode.
 //!
 //! Left out: address-space randomization of the kernel, which is the unpacker's work; EFI handover.
 
-use super::elf::Elf;
+use super::elf::{Elf, is_32_bit};
 use super::error::LoadError;
 use super::loader::Loader;
 use super::source::Source;
@@ -82,7 +83,11 @@ pub(super) fn load(mut loader: Loader) -> Result<BootState, LoadError> {
     let (mode, entry, how) = match unpacked(source, &setup)? {
         Some((format, kernel)) => {
             let entry = load_unpacked(&mut loader, &setup, &kernel)?;
-            (EntryMode::Long64, entry, format!("{format} payload unpacked by the loader"))
+            let (mode, kind) = match setup.has_64_bit_entry {
+                true => (EntryMode::Long64, ""),
+                false => (EntryMode::Protected32, "32-bit, "),
+            };
+            (mode, entry, format!("{kind}{format} payload unpacked by the loader"))
         }
         None => load_packed(&mut loader, &setup)?,
     };
@@ -156,16 +161,18 @@ impl Setup {
     }
 }
 
-/// The kernel inside the image and its compression, where that is known and the kernel 64-bit.
+/// The kernel inside the image and its compression, where that is known and the kernel can be
+/// entered as its image: one without a 64-bit entry has to be a 32-bit one.
 fn unpacked(source: Source, setup: &Setup) -> Result<Option<(&'static str, Vec<u8>)>, LoadError> {
-    if !setup.has_64_bit_entry || setup.payload_length == 0 {
+    if setup.payload_length == 0 {
         return Ok(None);
     }
     let offset = setup.code_offset + setup.payload_offset;
     let data = source.slice(offset, setup.payload_length, "compressed kernel")?;
     let Some(format) = unpack::format(data) else { return Ok(None) };
     let kernel = unpack::unpack(source, offset, data, LARGEST_KERNEL)?;
-    Ok(kernel.map(|kernel| (format, kernel)))
+    let can_be_entered = |kernel: &Vec<u8>| setup.has_64_bit_entry || is_32_bit(kernel);
+    Ok(kernel.filter(can_be_entered).map(|kernel| (format, kernel)))
 }
 
 /// Loads the unpacked ELF kernel where it was linked to run; its entry point.

@@ -8,6 +8,9 @@ use arch::address::SystemPhysical;
 pub(super) const MAGIC: &[u8] = b"\x7FELF";
 pub(super) const MACHINE_386: u16 = 3;
 pub(super) const MACHINE_X86_64: u16 = 62;
+/// The file's words, and the code in it, have so many bits.
+const CLASS_32: u8 = 1;
+const CLASS_64: u8 = 2;
 /// More program headers than any kernel has.
 const MOST_SEGMENTS: u16 = 64;
 
@@ -32,6 +35,11 @@ pub(super) struct Segment {
     pub memory_size: u64,
 }
 
+/// Whether a file is of 32-bit code, as far as its first bytes say.
+pub(super) fn is_32_bit(file: &[u8]) -> bool {
+    file.starts_with(MAGIC) && file.get(4) == Some(&CLASS_32)
+}
+
 impl Elf {
     pub fn parse(source: Source) -> Result<Self, LoadError> {
         let magic = source.slice(0, 4, "ELF magic")?;
@@ -40,7 +48,7 @@ impl Elf {
             return Err(source.field("ELF magic", 0, u64::from(value), "7f 45 4c 46"));
         }
         let class = source.u8(4, "ELF class")?;
-        if !matches!(class, 1 | 2) {
+        if !matches!(class, CLASS_32 | CLASS_64) {
             return Err(source.field("ELF class", 4, class.into(), "1 (32-bit) or 2 (64-bit)"));
         }
         let order = source.u8(5, "ELF byte order")?;
@@ -52,7 +60,7 @@ impl Elf {
             let expected = "3 (i386) or 62 (x86-64)";
             return Err(source.field("ELF machine", 18, machine.into(), expected));
         }
-        if class == 2 { Self::parse_64(source) } else { Self::parse_32(source) }
+        if class == CLASS_64 { Self::parse_64(source) } else { Self::parse_32(source) }
     }
 
     fn parse_64(source: Source) -> Result<Self, LoadError> {

@@ -195,6 +195,20 @@ fn an_unpacked_linux_kernel_starts_in_64_bit_mode_at_its_own_entry() {
     }
 }
 
+#[test]
+fn an_unpacked_32_bit_linux_kernel_starts_in_protected_mode_at_its_own_entry() {
+    let mut machine = Machine::new(64 * MIB);
+    let image = bzimage(&pack("xz", &elf(false, 16 * MIB, 16 * MIB + 1, &[])), 0);
+    let state = machine.load_with("vmlinuz", &image, "quiet", Some(&[0x1D; 5000]), &[]).unwrap();
+    assert_eq!((state.mode, state.entry), (EntryMode::Protected32, 16 * MIB + 1));
+    assert_eq!(machine.bytes(16 * MIB, CODE.len()), CODE);
+    check_boot_parameters(&machine, state.registers.rsi, &[0x1D; 5000]);
+    // A 64-bit kernel that cannot be entered so unpacks itself.
+    let image = bzimage(&pack("xz", &elf(true, 16 * MIB, 16 * MIB + 1, &[])), 0);
+    let state = machine.load("vmlinuz", &image).unwrap();
+    assert_eq!((state.mode, state.entry), (EntryMode::Protected32, 16 * MIB));
+}
+
 fn check_boot_parameters(machine: &Machine, at: u64, initrd: &[u8]) {
     assert_eq!(machine.bytes(at + 0x202, 4), b"HdrS");
     assert_eq!(machine.bytes(at + 0x1EF, 1), [0], "sentinel");
