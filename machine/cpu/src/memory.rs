@@ -7,7 +7,7 @@ mod operand;
 mod outside;
 pub(crate) mod paging;
 mod place;
-mod segment;
+pub(crate) mod segment;
 pub(crate) mod tlb;
 mod translation;
 mod withheld;

@@ -5,7 +5,7 @@ use crate::gate;
 use crate::mapping::{CODE, Mapping, SLOTS};
 use crate::{Absence, Entry, Machine, Slot};
 use std::sync::atomic::{AtomicU64, Ordering};
-use translate::{Code, Exit, JUMPS, Reference, Routines};
+use translate::{Code, Exit, JUMPS, Mode, Reference, Routines};
 
 /// Blocks begin at multiples of this.
 const ALIGNMENT: usize = 16;
@@ -93,7 +93,8 @@ impl Arena {
                 Reference::Find { is_write: true } => {
                     self.mapping.address(self.routines.find_write)
                 }
-                Reference::Jump => self.mapping.address(self.routines.jump),
+                Reference::Jump(Mode::Long) => self.mapping.address(self.routines.jump),
+                Reference::Jump(Mode::Flat) => self.mapping.address(self.routines.jump_flat),
                 Reference::Slot(link) => self.mapping.slot_address(first_slot + link),
             };
             let distance = to.wrapping_sub(from) as i64;
@@ -127,7 +128,7 @@ impl Arena {
         }
     }
 
-    /// Has computed jumps to the byte of index `key` of RAM find a block.
+    /// Has computed jumps to what [`translate::jump_key`] made a key of find a block.
     pub fn remember(&mut self, key: u64, to: Entry) {
         if self.is_current(to) && key != NO_KEY {
             let place = translate::jump_place(key);

@@ -47,6 +47,7 @@ pub struct Windows<'a> {
     /// Where in `tlb` the set for data begins, and that for fetches.
     pub sets: (usize, usize),
     pub context: u64,
+    /// As [`translate::Windows::fs_base`] has it.
     pub fs_base: u64,
     pub gs_base: u64,
     /// XMM0 to XMM15, if instructions that use them may be executed.

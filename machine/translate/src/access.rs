@@ -3,6 +3,7 @@
 //! that are watched, for writes - is left to the handler.
 
 use crate::address::{Access, Address, Base};
+use crate::block::Mode;
 use crate::encode::{Arithmetic, Condition, Label, Memory, Register, Shift, Size};
 use crate::find::slot;
 use crate::frame;
@@ -22,7 +23,7 @@ impl Translator<'_> {
         let index = address.index.map(|guest| self.read(guest, Register::RDX));
         let Address { scale, displacement, .. } = address;
         match (base, index, displacement) {
-            (Some(base), None, 0) if size == Size::Quad => self.e.mov(size, to, base),
+            (Some(base), None, 0) => self.e.mov(size, to, base),
             _ => self.e.lea(size, to, Memory { base, index, scale, displacement }),
         }
     }
@@ -31,7 +32,7 @@ impl Translator<'_> {
     /// made again; RCX and RDX are free after.
     pub(crate) fn operand(&mut self, address: Address, size: Size, access: Access) -> Memory {
         self.put_off_flags();
-        self.linear_address(address);
+        self.linear_address(address, size.bytes());
         let (rax, rdx) = (Register::RAX, Register::RDX);
         let (place, bytes) = (address.place(), size.bytes());
         let at = |array: Memory| {
@@ -56,7 +57,7 @@ impl Translator<'_> {
     /// TLB does not know is left to the handler.
     pub(crate) fn known_operand(&mut self, address: Address, size: Size, access: Access) -> Memory {
         self.save();
-        self.linear_address(address);
+        self.linear_address(address, size.bytes());
         let slow = self.slow_path();
         self.look_up(size.bytes(), access, slow);
         Memory::at(Register::RAX, 0)
@@ -71,7 +72,7 @@ impl Translator<'_> {
         access: Access,
     ) -> Memory {
         self.save();
-        self.linear_address(address);
+        self.linear_address(address, bytes);
         if is_aligned {
             let slow = self.slow_path();
             self.e.test_value(Size::Byte, Register::RAX, i32::from(bytes - 1));
@@ -82,11 +83,31 @@ impl Translator<'_> {
         Memory::at(Register::RAX, 0)
     }
 
-    /// Into RAX; the host's flags are lost.
-    fn linear_address(&mut self, address: Address) {
-        self.effective_address(address, Size::Quad, Register::RAX);
+    /// Of an access of so many bytes, into RAX; the host's flags are lost.
+    fn linear_address(&mut self, address: Address, bytes: u8) {
+        let word = self.word();
+        self.effective_address(address, word, Register::RAX);
         if let Some(base) = address.segment {
-            self.e.arithmetic_load(Arithmetic::Add, Size::Quad, Register::RAX, base);
+            self.check_segment(base, bytes);
+            self.e.arithmetic_load(Arithmetic::Add, word, Register::RAX, base);
+        }
+    }
+
+    /// Leaves the instruction to its handler unless a segment whose base the frame has grants an
+    /// access of so many bytes at the effective address in RAX.
+    fn check_segment(&mut self, base: Memory, bytes: u8) {
+        if self.mode() == Mode::Long {
+            return;
+        }
+        let slow = self.slow_path();
+        // The upper half is that of `Windows::NOT_FLAT`.
+        let upper = Memory { displacement: base.displacement + 4, ..base };
+        self.e.arithmetic_value(Arithmetic::Cmp, Size::Double, upper, 0);
+        self.e.jump_if(Condition::NOT_ZERO, slow);
+        if bytes > 1 {
+            let last = -i32::from(bytes);
+            self.e.arithmetic_value(Arithmetic::Cmp, Size::Double, Register::RAX, last);
+            self.e.jump_if(Condition::ABOVE, slow);
         }
     }
 
@@ -123,9 +144,12 @@ impl Translator<'_> {
         e.arithmetic_load(Arithmetic::Add, Size::Quad, rax, frame::RAM);
     }
 
-    /// Leaves the instruction to its handler unless the address in `target` is canonical; `spare`
-    /// is lost.
+    /// Leaves the instruction to its handler unless the address in `target` is canonical, as one of
+    /// 32 bits always is; `spare` is lost.
     pub(crate) fn check_canonical(&mut self, target: Register, spare: Register) {
+        if self.mode() == Mode::Flat {
+            return;
+        }
         let slow = self.slow_path();
         self.e.mov(Size::Quad, spare, target);
         self.e.shift(Shift::Shl, Size::Quad, spare, 16);

@@ -3,7 +3,7 @@
 use crate::encode::{Memory, Size};
 use crate::frame::{self, Found};
 use crate::register::{Guest, general};
-use iced_x86::{Instruction, Register as Name};
+use iced_x86::{CodeSize, Instruction, Register as Name};
 
 /// What an access does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) enum Base {
     Block,
 }
 
-/// The linear address of a memory operand, if it is of 64 bits.
+/// The linear address of a memory operand, if it has as many bits as its code.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Address {
     pub base: Base,
@@ -56,22 +56,27 @@ impl Address {
 
     /// Of an instruction that was decoded as if its block began at address 0.
     pub fn of(i: &Instruction) -> Option<Self> {
-        let mut displacement = i.memory_displacement64() as i64;
+        let (mut displacement, size) = match i.code_size() {
+            CodeSize::Code32 => (i64::from(i.memory_displacement32() as i32), Size::Double),
+            _ => (i.memory_displacement64() as i64, Size::Quad),
+        };
         let base = match i.memory_base() {
             Name::None => Base::None,
             Name::RIP => {
                 displacement = i.ip_rel_memory_address() as i64;
                 Base::Block
             }
-            register => Base::Register(general(register, Size::Quad)?),
+            register => Base::Register(general(register, size)?),
         };
         let index = match i.memory_index() {
             Name::None => None,
-            register => Some(general(register, Size::Quad)?),
+            register => Some(general(register, size)?),
         };
         let segment = match i.memory_segment() {
             Name::FS => Some(frame::FS_BASE),
             Name::GS => Some(frame::GS_BASE),
+            // Nothing is known of these.
+            Name::CS | Name::ES if size == Size::Double => return None,
             _ => None,
         };
         let scale = i.memory_index_scale().trailing_zeros() as u8;

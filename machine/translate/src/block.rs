@@ -13,9 +13,32 @@ pub struct Step {
     pub call: u32,
 }
 
-/// A block of 64-bit code within one page, or of one instruction that continues in the next.
+/// What the bytes of a block mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// 64-bit code.
+    Long,
+    /// 32-bit code of protected mode whose CS, DS and SS begin at 0 and end at 4 GiB, DS and SS
+    /// writable, SS with 32 bits of stack pointer: nothing but paging can refuse an access. Where
+    /// that is no longer so, code must have been left.
+    Flat,
+}
+
+impl Mode {
+    /// The number by which decoders know it.
+    pub fn bits(self) -> u32 {
+        match self {
+            Self::Long => 64,
+            Self::Flat => 32,
+        }
+    }
+}
+
+/// A block of code within one page, or of one instruction that continues in the next.
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'a> {
+    /// What they mean.
+    pub mode: Mode,
     /// All its instructions, one behind the other.
     pub bytes: &'a [u8],
     /// One for each instruction.
@@ -36,7 +59,7 @@ pub struct Block<'a> {
 impl Block<'_> {
     /// The instructions, as if the block began at address 0.
     pub(crate) fn decode(&self) -> Option<Vec<Instruction>> {
-        let mut decoder = Decoder::with_ip(64, self.bytes, 0, self.options);
+        let mut decoder = Decoder::with_ip(self.mode.bits(), self.bytes, 0, self.options);
         let mut instructions = Vec::with_capacity(self.steps.len());
         for step in self.steps {
             if !decoder.can_decode() {

@@ -3,6 +3,7 @@
 //! of displacement reaches everything.
 
 use crate::address::Access;
+use crate::block::Mode;
 use crate::encode::{Memory, Register};
 use serde::{Deserialize, Serialize};
 use std::mem::offset_of;
@@ -108,11 +109,12 @@ pub struct Windows {
     pub last: u64,
     /// Per page of RAM, a word that is not zero if some of its lines are watched.
     pub watched: u64,
-    /// Added to addresses with an FS prefix.
+    /// Added to addresses with an FS prefix. For 32-bit code, [`Windows::NOT_FLAT`] besides where
+    /// the segment may refuse an access that does not wrap.
     pub fs_base: u64,
-    /// Added to addresses with a GS prefix.
+    /// As `fs_base`, with a GS prefix.
     pub gs_base: u64,
-    /// The jump cache: pairs of an index into RAM and the address of the block's code.
+    /// The jump cache: pairs of a key ([`jump_key`]) and the address of the block's code.
     pub jumps: u64,
     /// The function that does an instruction by its handler, or looks for a translation.
     pub helper: u64,
@@ -123,6 +125,12 @@ pub struct Windows {
     /// The high halves of YMM0 to YMM15, if instructions of AVX2 may be executed; else zero. Beside
     /// them there are the low ones.
     pub high_halves: u64,
+}
+
+impl Windows {
+    /// Beside a base of 32 bits: the segment is not one that ends at 4 GiB and may be read and
+    /// written.
+    pub const NOT_FLAT: u64 = 1 << 32;
 }
 
 /// Pages of RAM in which accesses of a kind were found last. Each access has its place here, shared
@@ -214,7 +222,21 @@ pub const JUMPS: usize = 1 << 14;
 /// without use.
 pub(crate) const JUMP_SHIFT: u8 = 10;
 
-/// Which pair of the jump cache belongs to the index `key` into RAM.
+/// Of keys in the jump cache: the block is of 32-bit code. No index into RAM has it.
+pub(crate) const FLAT_KEY: u8 = 62;
+
+/// What the jump cache knows the block by that begins at an index into RAM: the same bytes may be
+/// code of more than one mode.
+pub fn jump_key(index: u64, mode: Mode) -> u64 {
+    index | u64::from(mode == Mode::Flat) << FLAT_KEY
+}
+
+/// The index into RAM that a key was made of.
+pub fn jump_index(key: u64) -> u64 {
+    key & !(1 << FLAT_KEY)
+}
+
+/// Which pair of the jump cache belongs to a key.
 pub fn jump_place(key: u64) -> usize {
     let key = key as u32;
     (key ^ key >> JUMP_SHIFT) as usize % JUMPS

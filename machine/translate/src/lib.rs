@@ -1,7 +1,7 @@
-//! Blocks of 64-bit guest code to x86-64 code of the host, by templates: an instruction keeps its
-//! operation, guest registers become host registers, and before a memory operand stands a look into
-//! the TLB. What is not known here, and every access that the TLB does not know, is done whole by
-//! the interpreter's handler, so no instruction is ever half done.
+//! Blocks of 64-bit and of flat 32-bit guest code to x86-64 code of the host, by templates: an
+//! instruction keeps its operation, guest registers become host registers, and before a memory
+//! operand stands a look into the TLB. What is not known here, and every access that the TLB does
+//! not know, is done whole by the interpreter's handler, so no instruction is ever half done.
 //!
 //! All here is pure: nothing is executed, and the code says where it wants to be bound to its
 //! surroundings ([`Reference`]).
@@ -27,11 +27,11 @@ mod tests;
 mod translation;
 mod translator;
 
-pub use block::{Block, Step};
+pub use block::{Block, Mode, Step};
 pub use find::Wanted;
 pub use frame::{
-    Frame, General, JUMPS, State, TRANSLATIONS, Translation, WIDEST, Windows, jump_place,
-    translation_place,
+    Frame, General, JUMPS, State, TRANSLATIONS, Translation, WIDEST, Windows, jump_index, jump_key,
+    jump_place, translation_place,
 };
 pub use routine::{Routines, routines};
 pub use translation::translate;
@@ -85,8 +85,8 @@ pub enum Reference {
         /// Which of them.
         is_write: bool,
     },
-    /// The jump to an address in a register: [`Routines::jump`].
-    Jump,
+    /// The jump to an address in a register: [`Routines::jump`] or [`Routines::jump_flat`].
+    Jump(Mode),
     /// The slot of one of the block's links, by its place among them.
     Slot(usize),
 }

@@ -1,12 +1,12 @@
 //! The code that all blocks share: the way in, the way out, the call of a handler, the jump to an
 //! address that is known only now.
 
-use crate::Exit;
 use crate::address::Access;
-use crate::encode::{Arithmetic, Condition, Encoder, Memory, Register, Shift, Size};
+use crate::encode::{Arithmetic, BitTest, Condition, Encoder, Memory, Register, Shift, Size};
 use crate::find::{find, slot};
 use crate::frame::{self, MIDDLE};
 use crate::register::Guest;
+use crate::{Exit, Mode};
 
 /// The shared code and where its parts begin in it.
 pub struct Routines {
@@ -25,9 +25,12 @@ pub struct Routines {
     pub find_read: usize,
     /// As `find_read`, for a write.
     pub find_write: usize,
-    /// Jumped to with the linear address of the next instruction in RAX, status flags saved.
+    /// Jumped to with the linear address of the next instruction in RAX, which is 64-bit code,
+    /// status flags saved.
     pub jump: usize,
-    /// Where `jump` goes for an address that no pair of the jump cache has: what a pair without an
+    /// As `jump`, for 32-bit code.
+    pub jump_flat: usize,
+    /// Where these go for an address that no pair of the jump cache has: what a pair without an
     /// entry leads to, so that it may have any key.
     pub unknown: usize,
 }
@@ -49,7 +52,12 @@ pub fn routines() -> Routines {
     e.ret();
     let call_at = call(&mut e, leave);
     let [find_read, find_write] = [Access::Read, Access::Write].map(|one| find(&mut e, one));
-    let (jump_at, unknown_at) = jump(&mut e, leave);
+    let unknown = e.label();
+    let [jump_at, jump_flat] = [Mode::Long, Mode::Flat].map(|mode| jump(&mut e, mode, unknown));
+    e.place(unknown);
+    let unknown_at = e.position();
+    e.store_value(Size::Quad, frame::EXIT, Exit::JUMP);
+    e.jump(leave);
     Routines {
         bytes: e.finish(),
         enter: enter_at,
@@ -58,6 +66,7 @@ pub fn routines() -> Routines {
         find_read,
         find_write,
         jump: jump_at,
+        jump_flat,
         unknown: unknown_at,
     }
 }
@@ -105,10 +114,9 @@ fn call(e: &mut Encoder, leave: crate::encode::Label) -> usize {
     at
 }
 
-/// Where it begins, and where it goes without an entry.
-fn jump(e: &mut Encoder, leave: crate::encode::Label) -> (usize, usize) {
+/// Where it begins; without an entry it goes to `unknown`.
+fn jump(e: &mut Encoder, mode: Mode, unknown: crate::encode::Label) -> usize {
     let at = e.position();
-    let unknown = e.label();
     let (rax, rcx, rdx) = (Register::RAX, Register::RCX, Register::RDX);
     e.mov(Size::Quad, frame::IP, rax);
     slot(e, frame::FETCH);
@@ -126,12 +134,11 @@ fn jump(e: &mut Encoder, leave: crate::encode::Label) -> (usize, usize) {
     e.arithmetic_value(Arithmetic::And, Size::Double, rcx, frame::JUMPS as i32 - 1);
     e.shift(Shift::Shl, Size::Double, rcx, 4);
     e.arithmetic_load(Arithmetic::Add, Size::Quad, rcx, frame::JUMP_CACHE);
+    if mode == Mode::Flat {
+        e.bit_test(BitTest::Bts, Size::Quad, rax, frame::FLAT_KEY);
+    }
     e.arithmetic_load(Arithmetic::Cmp, Size::Quad, rax, Memory::at(rcx, 0));
     e.jump_if(Condition::NOT_ZERO, unknown);
     e.jump_through(Memory::at(rcx, 8));
-    e.place(unknown);
-    let unknown_at = e.position();
-    e.store_value(Size::Quad, frame::EXIT, Exit::JUMP);
-    e.jump(leave);
-    (at, unknown_at)
+    at
 }

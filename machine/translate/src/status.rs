@@ -71,7 +71,7 @@ fn looks(i: &Instruction) -> bool {
         Rol | Ror => in_memory || !shift::rotates_by_value(i),
         Movsxd => in_memory,
         Bswap => Size::of(i.op_register(0).size()) == Some(Size::Word),
-        Cwde | Cdqe | Cdq | Cqo | Nop | Endbr64 => false,
+        Cwde | Cdqe | Cdq | Cqo | Nop | Endbr32 | Endbr64 => false,
         _ => true,
     }
 }

@@ -1,6 +1,6 @@
 //! What code of a block has on its way, and what it has not.
 
-use crate::{Block, Step, translate, translation_place};
+use crate::{Block, Mode, Step, translate, translation_place};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic};
 
 #[test]
@@ -19,6 +19,7 @@ fn way(bytes: &[u8]) -> Vec<Instruction> {
         steps.push(Step { length, end_time: 300 * (call + 1), call });
     }
     let code = translate(Block {
+        mode: Mode::Long,
         bytes,
         steps: &steps,
         offset: 0,

@@ -2,7 +2,7 @@
 //! be emitted. Families of instructions emit with it.
 
 use crate::address::Access;
-use crate::block::Block;
+use crate::block::{Block, Mode};
 use crate::copies::Copies;
 use crate::encode::{Arithmetic, Condition, Encoder, Label, Memory, Register, Shift, Size};
 use crate::find::{Wanted, slot};
@@ -121,6 +121,19 @@ impl<'a> Translator<'a> {
         no_room
     }
 
+    /// What the block's bytes mean.
+    pub(crate) fn mode(&self) -> Mode {
+        self.block.mode
+    }
+
+    /// The size of its addresses and of the words that it keeps on the stack.
+    pub(crate) fn word(&self) -> Size {
+        match self.block.mode {
+            Mode::Long => Size::Quad,
+            Mode::Flat => Size::Double,
+        }
+    }
+
     /// What is emitted from here on belongs to the instruction of this number.
     pub(crate) fn begin_step(&mut self, step: usize) {
         self.step = step;
@@ -169,7 +182,7 @@ impl<'a> Translator<'a> {
         let (rax, rcx, rdx) = (Register::RAX, Register::RCX, Register::RDX);
         self.e.load(Size::Quad, rax, frame::IP);
         self.e.arithmetic_value(Arithmetic::Or, Size::Quad, rax, 0xFFF);
-        self.e.arithmetic_value(Arithmetic::Add, Size::Quad, rax, 1);
+        self.e.arithmetic_value(Arithmetic::Add, self.word(), rax, 1);
         slot(&mut self.e, frame::FETCH);
         self.e.arithmetic_load(Arithmetic::Or, Size::Quad, rax, frame::CONTEXT);
         let tag = Memory::at(rcx, frame::EXECUTE_TAG);
@@ -331,13 +344,13 @@ impl<'a> Translator<'a> {
     /// The address at a distance from the start of the block, into RAX.
     pub(crate) fn address(&mut self, target: i64) {
         self.e.load(Size::Quad, Register::RAX, frame::IP);
-        self.e.arithmetic_value(Arithmetic::Add, Size::Quad, Register::RAX, target as i32);
+        self.e.arithmetic_value(Arithmetic::Add, self.word(), Register::RAX, target as i32);
     }
 
     /// To the instruction at the linear address in RAX, flags saved, all accounted.
     pub(crate) fn jump(&mut self) {
         let at = self.e.jump_away();
-        self.references.push((at, Reference::Jump));
+        self.references.push((at, Reference::Jump(self.mode())));
     }
 
     /// Takes the branch of this instruction, which is canonical if it leads out of the page.
@@ -354,7 +367,7 @@ impl<'a> Translator<'a> {
         if self.block.is_plain {
             return self.go(length);
         }
-        self.e.arithmetic_value(Arithmetic::Add, Size::Quad, frame::IP, length as i32);
+        self.e.arithmetic_value(Arithmetic::Add, self.word(), frame::IP, length as i32);
         self.leave(Exit::END);
     }
 

@@ -8,7 +8,7 @@ use super::drain;
 use super::native::Native;
 use super::room::{Next, Room};
 use crate::engine::ending;
-use crate::engine::native::session;
+use crate::engine::native::{session, translated_mode};
 use crate::execute::binding::Bound;
 use crate::operation::decode::CodeSize;
 use crate::state::Registers;
@@ -44,6 +44,7 @@ pub(crate) fn run_blocks(
     room: Room,
 ) -> Option<OpPlace> {
     let size = ending::code_size(cpu);
+    let is_translatable = translated_mode(cpu, size).is_some();
     let mut page = FetchPage { linear: NO_PAGE, offset: 0, epoch: 0, is_observed: false };
     let mut exit = Exit::NONE;
     loop {
@@ -102,7 +103,7 @@ pub(crate) fn run_blocks(
             return None;
         }
         let next = match native.as_deref_mut() {
-            Some(native) if size == CodeSize::Bits64 && !page.is_observed => {
+            Some(native) if is_translatable && !page.is_observed => {
                 session::run_translated(cpu, blocks, bus, native, (index, offset), room)
             }
             _ => None,

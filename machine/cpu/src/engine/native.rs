@@ -6,6 +6,7 @@
 //! know, and every access that the TLB does not know, done by its handler. So it shows nowhere but
 //! in the host's time when a block is translated.
 
+mod mode;
 pub(crate) mod policy;
 pub(crate) mod round;
 pub(crate) mod session;
@@ -13,6 +14,7 @@ pub(crate) mod spin;
 mod verification;
 pub(crate) mod verify;
 
+pub(crate) use mode::translated_mode;
 pub(crate) use policy::Native;
 pub use policy::{HEAT, wanted_heat};
 pub use verification::Verified;

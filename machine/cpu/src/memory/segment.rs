@@ -39,6 +39,16 @@ impl Cpu {
     }
 }
 
+/// Whether data may be read and written from the segment's first byte to that at 4 GiB - 1: only an
+/// access that wraps is refused.
+pub(crate) fn grants_all(segment: Segment) -> bool {
+    let attributes = segment.attributes;
+    attributes.is_present()
+        && attributes.is_writable_data()
+        && !attributes.is_expand_down()
+        && segment.limit == u32::MAX
+}
+
 /// Whether `[offset, offset + size)` lies in the segment.
 pub(crate) fn within_limit(segment: &Segment, offset: u64, size: u64) -> bool {
     let last = offset + (size - 1);

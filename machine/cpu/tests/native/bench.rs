@@ -107,11 +107,22 @@ impl Bench {
 
     /// As `round`, with code that begins with the bytes `given`, in a mode of these bits.
     pub fn round_of(&mut self, seed: u64, mode: u8, given: &[u8]) -> u64 {
+        self.round_from(seed, |cpu, memory, random| {
+            start::set_up(cpu, memory, random);
+            start::vary(cpu, mode);
+            code::write(memory, random, given);
+        })
+    }
+
+    /// As `round`, from the state and the code that `prepare` makes.
+    pub fn round_from(
+        &mut self,
+        seed: u64,
+        prepare: impl FnOnce(&mut Cpu, &mut GuestMemory, &mut Random),
+    ) -> u64 {
         let mut random = Random(seed);
         let mut cpu = self.fresh.clone();
-        start::set_up(&mut cpu, &mut self.memory, &mut random);
-        start::vary(&mut cpu, mode);
-        code::write(&mut self.memory, &mut random, given);
+        prepare(&mut cpu, &mut self.memory, &mut random);
         self.other.ram.copy_from_slice(&self.memory.ram);
         self.memory.watched_lines.fill(0);
         self.other.watched_lines.fill(0);

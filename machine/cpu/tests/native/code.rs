@@ -6,7 +6,7 @@ use iced_x86::{Decoder, DecoderOptions};
 
 /// Code fills two pages, so that some branches leave theirs.
 pub const CODE: u64 = 0x1_0000;
-const BYTES: usize = 0x2000;
+pub const BYTES: usize = 0x2000;
 /// Registers that point to data and are seldom written: RBX, RSP, RBP, RSI, R9, R12, R13.
 pub const POINTERS: &[u8] = &[3, 4, 5, 6, 9, 12, 13];
 
@@ -21,7 +21,7 @@ const VECTORS: &[u8] = &[
 
 /// What follows an opcode.
 #[derive(Clone, Copy)]
-enum Tail {
+pub enum Tail {
     None,
     /// ModRM and so many bytes of immediate; 4 are 2 with the prefix 66h.
     ModRm(u8),
@@ -32,7 +32,8 @@ enum Tail {
     Relative32,
 }
 
-fn opcode(random: &mut Random) -> (Vec<u8>, Tail) {
+/// Opcodes of all modes, and what follows each.
+pub fn opcode(random: &mut Random) -> (Vec<u8>, Tail) {
     use Tail::*;
     let low = random.below(16) as u8;
     let group = 8 * random.below(8) as u8;
@@ -148,7 +149,8 @@ pub fn operands(random: &mut Random) -> (u8, Vec<u8>) {
     }
 }
 
-fn value(random: &mut Random, bytes: u8) -> Vec<u8> {
+/// An immediate value.
+pub fn value(random: &mut Random, bytes: u8) -> Vec<u8> {
     let value = match random.below(4) {
         0 => random.pick(&[0, 1, 0x7F, 0x80, 0xFF, 1 << 31, u64::MAX]),
         1 => random.below(64),

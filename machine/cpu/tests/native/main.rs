@@ -1,10 +1,12 @@
-//! Translated code against the interpreter: random 64-bit code from random states ends with the
+//! Translated code against the interpreter: random code from random states ends with the
 //! same registers, all of RFLAGS, clock, count and RAM, wherever its turns are cut and whatever the
 //! TLB holds. `AVICENNA_FUZZ_ROUNDS` sets how many rounds there are, `AVICENNA_FUZZ_SEED` the
 //! first.
 
 mod bench;
 mod code;
+mod flat;
+mod narrow;
 mod observed;
 mod spin;
 mod start;

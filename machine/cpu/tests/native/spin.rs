@@ -1,10 +1,11 @@
 //! Loops that wait: what is skipped of them shows nowhere but in the host's time.
 
 use crate::code::CODE;
-use crate::{Bench, run, start, summary};
+use crate::{Bench, narrow, run, start, summary};
 use arch::address::SystemPhysical;
 use arch::time::Picoseconds;
 use bus::Random;
+use cpu::Cpu;
 use cpu::decode::Dialect;
 
 /// What the loops wait for: a word in a page that nothing else uses.
@@ -23,6 +24,11 @@ fn write(bench: &mut Bench, at: u64, bytes: &[u8]) {
 /// Runs a loop from random states, its turns cut at random, while another agent writes the awaited
 /// word between two of them. Answers how many instructions were skipped.
 fn wait(code: &[u8]) -> u64 {
+    wait_in(code, |_| {})
+}
+
+/// As `wait`, in a mode that `enter` leads to from 64-bit mode.
+fn wait_in(code: &[u8], enter: impl Fn(&mut Cpu)) -> u64 {
     let Some(mut bench) = Bench::new("zen4", Dialect::Amd) else { return u64::MAX };
     for seed in 0..24 {
         let mut random = Random(seed);
@@ -33,6 +39,7 @@ fn wait(code: &[u8]) -> u64 {
         write(&mut bench, CODE + code.len() as u64, &END);
         write(&mut bench, AWAITED, &[0; 16]);
         cpu.registers.gpr[3] = AWAITED;
+        enter(&mut cpu);
         let mut interpreted = cpu.clone();
         bench.interpreter.clear();
         bench.translator.clear();
@@ -58,6 +65,16 @@ fn a_loop_that_reads_memory_and_pauses_is_skipped_as_if_it_had_run() {
     assert!(wait(&[0xF3, 0x90, 0x48, 0x8B, 0x03, 0x48, 0x85, 0xC0, 0x74, 0xF6]) > 100_000);
     // cmp qword [rbx], 0; pause; je -8
     assert!(wait(&[0x48, 0x83, 0x3B, 0x00, 0xF3, 0x90, 0x74, 0xF8]) > 100_000);
+}
+
+#[test]
+fn a_loop_of_32_bit_code_is_skipped_as_well() {
+    // pause; mov eax, [ebx]; test eax, eax; je -8
+    let waits = [0xF3, 0x90, 0x8B, 0x03, 0x85, 0xC0, 0x74, 0xF8];
+    assert!(wait_in(&waits, narrow::make_flat) > 100_000);
+    // pause; mov eax, gs:[ebx]; test eax, eax; je -9: of that segment nothing is known.
+    let other = [0xF3, 0x90, 0x65, 0x8B, 0x03, 0x85, 0xC0, 0x74, 0xF7];
+    assert!(Bench::new("zen4", Dialect::Amd).is_none() || wait_in(&other, narrow::make_flat) == 0);
 }
 
 #[test]

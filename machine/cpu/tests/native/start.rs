@@ -8,9 +8,9 @@ use bus::{GuestMemory, Random};
 use cpu::Cpu;
 
 pub const RAM: u64 = 0x4_0000;
-const TABLES: u64 = 0x1000;
-const LEAVES: u64 = 0x4000;
-const GDT: u64 = 0x5000;
+pub const TABLES: u64 = 0x1000;
+pub const LEAVES: u64 = 0x4000;
+pub const GDT: u64 = 0x5000;
 const IDT: u64 = 0x6000;
 /// Pages that registers point to.
 pub const DATA: u64 = 0x2_0000;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{After, Filled, Replaced, Windows};
 use iced_x86::DecoderOptions;
-use translate::{Block, State, Step, TRANSLATIONS, Translation, Wanted};
+use translate::{Block, Mode, State, Step, TRANSLATIONS, Translation, Wanted};
 
 const NOTHING: Translation =
     Translation { read: u64::MAX, write: u64::MAX, execute: u64::MAX, offset: 0 };
@@ -118,6 +118,7 @@ fn block(bytes: &[u8], lengths: &[u8], offset: u16, first_call: u32) -> Code {
         .collect();
     let second_page = None;
     let block = Block {
+        mode: Mode::Long,
         bytes,
         steps: &steps,
         offset,
@@ -343,6 +344,7 @@ fn a_block_that_takes_longer_than_code_can_count_is_not_translated() {
         let steps = [Step { length: 3, end_time, call: 0 }];
         let (bytes, second_page) = (&ADD.0[..3], None);
         let block = Block {
+            mode: Mode::Long,
             bytes,
             steps: &steps,
             offset: 0,

@@ -20,7 +20,8 @@ pub(super) fn translate(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {
         Cqo => spread(t, Size::Quad),
         Bswap => bswap(t, i),
         Xchg => exchange(t, i),
-        Nop | Endbr64 | Prefetchnta | Prefetcht0 | Prefetcht1 | Prefetcht2 | Prefetchw => Some(()),
+        Nop | Endbr32 | Endbr64 | Prefetchnta | Prefetcht0 | Prefetcht1 | Prefetcht2
+        | Prefetchw => Some(()),
         Cmovo | Cmovno | Cmovb | Cmovae | Cmove | Cmovne | Cmovbe | Cmova | Cmovs | Cmovns
         | Cmovp | Cmovnp | Cmovl | Cmovge | Cmovle | Cmovg => move_if(t, i),
         Seto | Setno | Setb | Setae | Sete | Setne | Setbe | Seta | Sets | Setns | Setp | Setnp

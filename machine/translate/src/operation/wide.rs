@@ -7,6 +7,7 @@
 
 use super::vector::{address, number, operation, register};
 use crate::address::Access;
+use crate::block::Mode;
 use crate::encode::{Arithmetic, Condition, Memory, Register, Shift, Size, Vector};
 use crate::frame;
 use crate::operand::size;
@@ -185,7 +186,9 @@ fn mask(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {
 fn zero_upper(t: &mut Translator<'_>) -> Option<()> {
     t.halves();
     t.e.vector(operation(Mnemonic::Pxor)?, Vector::Xmm0, Vector::Xmm0);
-    (0..16).for_each(|number| t.e.vector_store(high(number), Vector::Xmm0));
+    // Outside 64-bit mode there are eight.
+    let registers = if t.mode() == Mode::Long { 16 } else { 8 };
+    (0..registers).for_each(|number| t.e.vector_store(high(number), Vector::Xmm0));
     Some(())
 }
 

@@ -9,7 +9,7 @@ use bus::GuestMemory;
 use iced_x86::Mnemonic;
 use native::{Absence, Arena, Entry, Slot};
 use std::collections::BTreeMap;
-use translate::Step;
+use translate::{Link, Mode, Step};
 
 /// Times that a block is interpreted before it is translated.
 pub const HEAT: u16 = 64;
@@ -96,7 +96,7 @@ pub struct Native {
     /// By the block's index in the cache.
     places: Vec<Place>,
     pub(super) calls: Vec<Call>,
-    /// Per link: the index into RAM of the block that it leads to.
+    /// Per link: the key of the block that it leads to.
     targets: Vec<u64>,
     pub(super) left: Left,
     /// `GuestMemory::watched_writes` when links were last known to be right.
@@ -196,7 +196,7 @@ impl Native {
             return;
         }
         let targets = &self.targets;
-        let is_stale = |offset: u64| changed.contains(&(offset >> 12));
+        let is_stale = |key: u64| changed.contains(&(translate::jump_index(key) >> 12));
         self.arena.unlink_where(
             |slot| targets.get(slot.number() as usize).is_none_or(|target| is_stale(*target)),
             is_stale,
@@ -216,13 +216,13 @@ impl Native {
     }
 
     /// The code of the block that begins at the index `offset` into RAM, if it has any by now. What
-    /// leads there is linked to it.
+    /// leads there is linked to it; the same bytes may be a block of another mode as well.
     pub(super) fn entry(
         &mut self,
         blocks: &Blocks,
         memory: &GuestMemory,
         index: BlockIndex,
-        offset: u64,
+        (offset, mode): (u64, Mode),
     ) -> Option<Entry> {
         if self.clears != blocks.clears() {
             self.clear();
@@ -248,16 +248,17 @@ impl Native {
                 *runs += 1;
                 return None;
             }
-            Place::Cold(_) => self.translate(blocks, memory, index, offset)?,
+            Place::Cold(_) => self.translate(blocks, memory, index, (offset, mode))?,
         };
+        let key = translate::jump_key(offset, mode);
         match left {
             Left::Nowhere => {}
             Left::Link(slot) => {
-                if self.targets.get(slot.number() as usize) == Some(&offset) {
+                if self.targets.get(slot.number() as usize) == Some(&key) {
                     self.arena.link(slot, entry);
                 }
             }
-            Left::Jump => self.arena.remember(offset, entry),
+            Left::Jump => self.arena.remember(key, entry),
         }
         (!is_resting).then_some(entry)
     }
@@ -288,7 +289,7 @@ impl Native {
         blocks: &Blocks,
         memory: &GuestMemory,
         index: BlockIndex,
-        offset: u64,
+        (offset, mode): (u64, Mode),
     ) -> Option<Entry> {
         let number = index.number();
         let block = blocks.block(index);
@@ -315,6 +316,7 @@ impl Native {
             })
             .collect();
         let code = translate::translate(translate::Block {
+            mode,
             bytes: &bytes(memory, block, offset)?,
             steps: &steps,
             offset: (offset & 0xFFF) as u16,
@@ -331,7 +333,8 @@ impl Native {
         debug_assert_eq!(first.number() as usize, self.targets.len());
         self.note_pages(memory, block, offset);
         let page = offset & !0xFFF;
-        self.targets.extend(code.links().iter().map(|link| page | u64::from(link.target)));
+        let target = |link: &Link| translate::jump_key(page | u64::from(link.target), mode);
+        self.targets.extend(code.links().iter().map(target));
         self.calls.extend(calls);
         self.places[number] = Place::Translated { entry, shorts: 0, rest: 0 };
         Some(entry)

@@ -9,6 +9,7 @@
 //! Left out: turns that end after few rounds, as they do where several processors wait at the same
 //! time, and loops that look at the time, whose registers differ each time.
 
+use super::mode::translated_mode;
 use super::policy::Native;
 use crate::engine::blocks::Blocks;
 use crate::engine::dispatch;
@@ -16,12 +17,13 @@ use crate::engine::ending;
 use crate::engine::room::Room;
 use crate::engine::runs::Classes;
 use crate::guest::rounds::Rounds;
-use crate::operation::decode::{CodeSize, Cost};
+use crate::operation::decode::Cost;
 use crate::state::Registers;
 use crate::{Bus, Cpu};
 use arch::segment::SegmentRegister;
 use arch::time::Picoseconds;
 use iced_x86::{Decoder, Instruction, Mnemonic, OpKind, Register};
+use translate::Mode;
 
 /// Instructions of a round at most.
 const LONGEST: usize = 24;
@@ -58,11 +60,12 @@ pub(crate) fn skip_rounds(
     if !native.spin.takes_waiting_loop() {
         return;
     }
-    if !cpu.pending.is_quiet() || ending::code_size(cpu) != CodeSize::Bits64 {
+    let Some(mode) = translated_mode(cpu, ending::code_size(cpu)) else { return };
+    if !cpu.pending.is_quiet() {
         return;
     }
     let before = cpu.clock.instructions();
-    if let Some(round) = interpret_round(cpu, blocks, bus, room) {
+    if let Some(round) = interpret_round(cpu, blocks, bus, (mode, room)) {
         let fitting = room.clock.0.saturating_sub(cpu.clock.now().0) / round.time.max(1);
         let countable = (room.instructions - cpu.clock.instructions()) / round.instructions;
         let rounds = Rounds { time: round.time, pauses: &round.pauses };
@@ -93,14 +96,15 @@ fn interpret_round(
     cpu: &mut Cpu,
     blocks: &mut Blocks,
     bus: &mut Bus<'_>,
-    room: Room,
+    (mode, room): (Mode, Room),
 ) -> Option<Round> {
+    let size = ending::code_size(cpu);
     let start = point(cpu);
     let (clock, instructions) = (cpu.clock.now().0, cpu.clock.instructions());
     let mut pauses = Vec::new();
     let mut classes = [0; Cost::COUNT];
     for _ in 0..LONGEST {
-        let (next, offset) = next_instruction(cpu, blocks, bus)?;
+        let (next, offset) = next_instruction(cpu, blocks, bus, mode)?;
         if !only_waits(cpu, bus, &next) {
             return None;
         }
@@ -114,7 +118,7 @@ fn interpret_round(
             return None;
         }
         // It has just been run, so it is decoded.
-        if let Some(class) = blocks.class_at(bus.memory, offset, CodeSize::Bits64) {
+        if let Some(class) = blocks.class_at(bus.memory, offset, size) {
             classes[class as usize] += 1;
         }
         if point(cpu) == start {
@@ -127,7 +131,12 @@ fn interpret_round(
 
 /// The instruction that comes next and its index into RAM, if the TLB knows its page and all of it
 /// is there.
-fn next_instruction(cpu: &Cpu, blocks: &Blocks, bus: &Bus<'_>) -> Option<(Instruction, u64)> {
+fn next_instruction(
+    cpu: &Cpu,
+    blocks: &Blocks,
+    bus: &Bus<'_>,
+    mode: Mode,
+) -> Option<(Instruction, u64)> {
     let ip = cpu.registers.ip;
     let entry = cpu.translation.tlb.entry(cpu.registers.access_set(), ip);
     if entry.execute != cpu.translation.tlb.tag(ip) {
@@ -136,7 +145,7 @@ fn next_instruction(cpu: &Cpu, blocks: &Blocks, bus: &Bus<'_>) -> Option<(Instru
     let first = (entry.offset + (ip & 0xFFF)) as usize;
     let page_end = (entry.offset | 0xFFF) as usize + 1;
     let bytes = bus.memory.ram.get(first..page_end.min(first + 15))?;
-    let instruction = Decoder::with_ip(64, bytes, ip, blocks.dialect().options()).decode();
+    let instruction = Decoder::with_ip(mode.bits(), bytes, ip, blocks.dialect().options()).decode();
     (!instruction.is_invalid()).then_some((instruction, first as u64))
 }
 
@@ -158,11 +167,16 @@ fn only_waits(cpu: &Cpu, bus: &Bus<'_>, i: &Instruction) -> bool {
 }
 
 fn knows_operand(cpu: &Cpu, bus: &Bus<'_>, i: &Instruction, n: u32) -> bool {
-    let is_wide = |register: Register| {
-        register == Register::None || register == Register::RIP || register.is_gpr64()
+    let is_flat = i.code_size() == iced_x86::CodeSize::Code32;
+    let is_whole = |register: Register| match register {
+        Register::None | Register::RIP => true,
+        _ if is_flat => register.is_gpr32(),
+        _ => register.is_gpr64(),
     };
+    let is_known = !is_flat || matches!(i.memory_segment(), Register::DS | Register::SS);
+    let is_whole = is_known && is_whole(i.memory_base()) && is_whole(i.memory_index());
     let bytes = i.memory_size().size() as u64;
-    if !is_wide(i.memory_base()) || !is_wide(i.memory_index()) || !(1..=8).contains(&bytes) {
+    if !is_whole || !(1..=8).contains(&bytes) {
         return false;
     }
     let Some(linear) =
@@ -177,7 +191,7 @@ fn knows_operand(cpu: &Cpu, bus: &Bus<'_>, i: &Instruction, n: u32) -> bool {
 }
 
 impl Registers {
-    /// What a register adds to an address of 64 bits.
+    /// What a register adds to an address of 64-bit code, or of flat segments.
     fn address_part(&self, register: Register) -> Option<u64> {
         let bases = self.bases();
         match register {

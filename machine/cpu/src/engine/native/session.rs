@@ -13,7 +13,7 @@ use arch::control::rflags;
 use arch::segment::SegmentRegister;
 use arch::time::Picoseconds;
 use native::{After, Entry, Filled, Machine, Replaced, Slot, Windows};
-use translate::{State, Translation, Wanted};
+use translate::{Mode, State, Translation, Wanted};
 
 /// Room that no block has: the next one does not begin.
 const NO_ROOM: i64 = i64::MIN / 2;
@@ -25,6 +25,8 @@ struct Session<'a, 'b> {
     blocks: &'a Blocks,
     calls: &'a [Call],
     spin: &'a mut Spin,
+    /// What the code that runs is.
+    mode: Mode,
     /// When the room ends.
     limit: u64,
     /// The TLB's epoch and the writes to watched lines when code was entered.
@@ -178,7 +180,8 @@ impl Machine for Session<'_, '_> {
 
     fn windows(&mut self) -> Windows<'_> {
         let cpu = &mut *self.cpu;
-        let bases = *cpu.registers.bases();
+        let base = |register| cpu.registers.shown_base(register, self.mode);
+        let (fs_base, gs_base) = (base(SegmentRegister::Fs), base(SegmentRegister::Gs));
         let sets = (cpu.translation.set(), cpu.registers.access_set());
         let may_use_vectors = cpu.control.check_sse().is_ok();
         let may_use_halves = cpu.check_extension(Extension::Avx2).is_ok();
@@ -188,8 +191,8 @@ impl Machine for Session<'_, '_> {
             tlb: cpu.translation.tlb.entries(),
             sets,
             context: cpu.translation.tlb.context,
-            fs_base: bases[SegmentRegister::Fs as usize],
-            gs_base: bases[SegmentRegister::Gs as usize],
+            fs_base,
+            gs_base,
             vectors: may_use_vectors.then_some(&mut cpu.registers.xmm),
             high_halves: may_use_halves.then_some(&mut cpu.registers.ymm_high),
         }
@@ -257,13 +260,14 @@ pub(crate) fn run_translated(
     (index, offset): (BlockIndex, u64),
     room: Room,
 ) -> Option<Next> {
-    let entry = native.entry(blocks, bus.memory, index, offset);
+    let mode = blocks.mode(index);
+    let entry = native.entry(blocks, bus.memory, index, (offset, mode));
     let before = cpu.clock.instructions();
     let next = entry.and_then(|entry| {
         if native.is_to_verify(blocks) {
             return verify::enter_verified(cpu, blocks, bus, native, (entry, index), room);
         }
-        enter(cpu, blocks, bus, native, entry, room)
+        enter(cpu, blocks, bus, native, (entry, mode), room)
     });
     if entry.is_some() {
         native.completed += cpu.clock.instructions() - before;
@@ -278,7 +282,7 @@ pub(super) fn enter(
     blocks: &Blocks,
     bus: &mut Bus<'_>,
     native: &mut Native,
-    entry: Entry,
+    (entry, mode): (Entry, Mode),
     room: Room,
 ) -> Option<Next> {
     // Time that no more instructions can take than there is room for.
@@ -288,6 +292,7 @@ pub(super) fn enter(
     let counters = blocks.run_counters(cpu.index);
     let Native { arena, calls, spin, .. } = native;
     let mut session = Session {
+        mode,
         limit: cpu.clock.now().0 + left,
         epoch: cpu.translation.tlb.epoch,
         writes: bus.memory.watched_writes,

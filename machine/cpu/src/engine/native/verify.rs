@@ -50,7 +50,8 @@ pub(super) fn enter_verified(
     native.verification.before.keep(bus.memory);
     let mut witness = Witness { platform: Some(bus.platform), was_visited: false };
     let mut witnessed = Bus { memory: bus.memory, platform: &mut witness };
-    let next = session::enter(cpu, blocks, &mut witnessed, native, entry, room)?;
+    let to = (entry, blocks.mode(index));
+    let next = session::enter(cpu, blocks, &mut witnessed, native, to, room)?;
     let Verification { result, before, .. } = &mut native.verification;
     if witness.was_visited {
         result.unrepeatable += 1;
