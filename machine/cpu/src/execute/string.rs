@@ -8,6 +8,7 @@ use crate::execute::binding::{Binding, Boundary, Handler, sized};
 use crate::execute::io;
 use crate::guest::{Io, Sensitive};
 use crate::memory::Access;
+use crate::memory::segment::grants_all;
 use crate::operation::Op;
 use crate::operation::decode::{CodeSize, Cost, width};
 use crate::state::Registers;
@@ -15,6 +16,7 @@ use crate::system::debug;
 use crate::width::{RAX, RCX, RDI, RDX, RSI, Width};
 use crate::{Bus, Cpu, Stop};
 use arch::control::rflags;
+use arch::segment::SegmentRegister;
 use iced_x86::{Instruction, Mnemonic};
 
 /// Elements of one go.
@@ -82,7 +84,8 @@ fn in_page<W: Width>(linear: u64) -> u64 {
 /// Copies as much as lies in one page of RAM on both sides. Zero if nothing does.
 fn copy_bulk<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64, Stop> {
     let (from, to) = (source::<W>(cpu, op)?, destination::<W>(cpu, op, Access::Write)?);
-    let elements = cpu.registers.gpr[RCX].min(in_page::<W>(from)).min(in_page::<W>(to));
+    let left = cpu.registers.string_register(op, RCX);
+    let elements = left.min(in_page::<W>(from)).min(in_page::<W>(to));
     if elements < 2 {
         return Ok(0);
     }
@@ -106,12 +109,12 @@ fn copy_bulk<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64,
 
 fn movs<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let mut elements = ELEMENTS;
-    if cpu.registers.bulk_allowed(op) && cpu.registers.gpr[RCX] > 4 {
+    if cpu.bulk_allowed(op, &[op.segment, ES]) {
         let done = copy_bulk::<W>(cpu, bus, op)?;
         if done != 0 {
             cpu.registers.advance::<W>(op, RSI, done);
             cpu.registers.advance::<W>(op, RDI, done);
-            return finish_bulk::<W>(cpu, done);
+            return finish_bulk::<W>(cpu, op, done);
         }
         if in_page::<W>(cpu.registers.gpr[RSI]).min(in_page::<W>(cpu.registers.gpr[RDI])) < 2 {
             elements = 1;
@@ -128,16 +131,17 @@ fn movs<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop>
     })
 }
 
-fn finish_bulk<W: Width>(cpu: &mut Cpu, done: u64) -> Result<(), Stop> {
-    cpu.registers.gpr[RCX] -= done;
+fn finish_bulk<W: Width>(cpu: &mut Cpu, op: &Op, done: u64) -> Result<(), Stop> {
+    let left = cpu.registers.string_register(op, RCX) - done;
+    cpu.registers.set_string_register(op, RCX, left);
     cpu.clock.spend_cycles((done * W::BYTES as u64).div_ceil(32));
     cpu.pending.forget_code_change();
-    Err(if cpu.registers.gpr[RCX] == 0 { Stop::END_BLOCK } else { Stop::REPEAT })
+    Err(if left == 0 { Stop::END_BLOCK } else { Stop::REPEAT })
 }
 
 fn fill_bulk<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64, Stop> {
     let to = destination::<W>(cpu, op, Access::Write)?;
-    let elements = cpu.registers.gpr[RCX].min(in_page::<W>(to));
+    let elements = cpu.registers.string_register(op, RCX).min(in_page::<W>(to));
     let target = cpu.locate_linear(bus, to, W::BYTES, Access::Write, ES)?;
     let (Some(target), true) = (target.ram_offset(), elements > 1) else {
         return Ok(0);
@@ -159,11 +163,11 @@ fn fill_bulk<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<u64,
 
 fn stos<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop> {
     let mut elements = ELEMENTS;
-    if cpu.registers.bulk_allowed(op) && cpu.registers.gpr[RCX] > 4 {
+    if cpu.bulk_allowed(op, &[ES]) {
         let done = fill_bulk::<W>(cpu, bus, op)?;
         if done != 0 {
             cpu.registers.advance::<W>(op, RDI, done);
-            return finish_bulk::<W>(cpu, done);
+            return finish_bulk::<W>(cpu, op, done);
         }
         if in_page::<W>(cpu.registers.gpr[RDI]) < 2 {
             elements = 1;
@@ -290,15 +294,32 @@ impl Registers {
     }
 }
 
-impl Registers {
-    /// Whether a forward repetition over flat memory may be done in bulk.
-    fn bulk_allowed(&self, op: &Op) -> bool {
-        (op.has(Op::REP) || op.has(Op::REPNE))
-            && !op.has(Op::SEGMENTED)
-            && !self.flags.has(rflags::DF)
-            && op.address_shift == 0
+impl Cpu {
+    /// Whether a forward repetition of some elements may be done in bulk: addresses have all bits
+    /// of the mode, and the segments begin at 0 and refuse nothing.
+    fn bulk_allowed(&self, op: &Op, segments: &[u8]) -> bool {
+        /// Of registers without their upper halves.
+        const NARROW: u8 = 32;
+        let repeats =
+            (op.has(Op::REP) || op.has(Op::REPNE)) && !self.registers.flags.has(rflags::DF);
+        if !repeats || self.registers.string_register(op, RCX) <= 4 {
+            return false;
+        }
+        if !op.has(Op::SEGMENTED) {
+            return op.address_shift == 0;
+        }
+        op.address_shift == NARROW
+            && self.is_protected()
+            && segments.iter().filter_map(|number| SegmentRegister::from_encoding(*number)).all(
+                |register| {
+                    let segment = self.registers.segment(register);
+                    segment.base == 0 && grants_all(segment)
+                },
+            )
     }
+}
 
+impl Registers {
     fn advance<W: Width>(&mut self, op: &Op, register: usize, elements: u64) {
         let bytes = elements.wrapping_mul(W::BYTES as u64);
         let old = self.string_register(op, register);

@@ -10,6 +10,7 @@ mod narrow;
 mod observed;
 mod spin;
 mod start;
+mod strings;
 mod wide;
 
 use bench::{Bench, run, summary};
