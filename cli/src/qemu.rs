@@ -4,6 +4,7 @@
 //! effect is said once. The exit status is QEMU's: 0 for power-off or reset, `value * 2 + 1` for a
 //! write to the exit port, 1 for an error.
 
+mod character;
 mod device;
 mod option;
 mod place;

@@ -1,5 +1,7 @@
 //! QEMU's devices and what is behind them.
 
+use super::character::{self, Character};
+use super::place::Place;
 use super::request::{Question, Request};
 
 /// What the machine does with a device of a name.
@@ -12,10 +14,12 @@ enum Kind {
     Disk,
     /// A network cable.
     Network,
+    /// The serial port, at a character device.
+    Serial,
 }
 
 /// Devices, a row each.
-const DEVICES: [(&str, Kind); 11] = [
+const DEVICES: [(&str, Kind); 12] = [
     ("isa-debug-exit", Kind::Has),
     ("pc-testdev", Kind::Has),
     ("pci-testdev", Kind::Has),
@@ -24,6 +28,7 @@ const DEVICES: [(&str, Kind); 11] = [
     ("virtio-blk", Kind::Disk),
     ("virtio-net-pci", Kind::Network),
     ("virtio-net", Kind::Network),
+    ("isa-serial", Kind::Serial),
     ("ioatdma", Kind::Gets("--device", "ioat")),
     ("intel-iommu", Kind::Gets("--iommu", "on")),
     ("amd-iommu", Kind::Gets("--iommu", "on")),
@@ -62,6 +67,9 @@ pub(super) fn add(request: &mut Request, text: &str) -> Result<(), String> {
             }
         }
         Kind::Network => request.has_network = true,
+        Kind::Serial => {
+            return value("chardev").map_or(Ok(()), |name| serial_at(request, name));
+        }
     }
     Ok(())
 }
@@ -139,8 +147,21 @@ pub(super) fn serial(request: &mut Request, text: &str) -> Result<(), String> {
             request.ignore(&format!("-serial {text}: the serial port is at standard output"));
             Ok(())
         }
-        _ => Err("the serial port is at standard input and output: only stdio".into()),
+        _ => match text.strip_prefix("chardev:") {
+            Some(name) => serial_at(request, name),
+            None => Err("the serial port is at standard input and output: only stdio".into()),
+        },
     }
+}
+
+/// The serial port at a character device.
+fn serial_at(request: &mut Request, name: &str) -> Result<(), String> {
+    let place = match character::named(&request.characters, name)? {
+        Character::At(Place { socket: None, .. }) => "stdio",
+        Character::At(_) => "unix",
+        Character::Nothing => "null",
+    };
+    serial(request, place)
 }
 
 /// There is no display, which is what `none` asks for.

@@ -1,5 +1,6 @@
 //! What QEMU's options ask for, and the options of `machine run` that say the same.
 
+use super::character::{self, Character};
 use super::option::{self, Meaning};
 use super::place::{self, Place};
 use super::{VERSION, device};
@@ -45,6 +46,8 @@ pub(super) struct Request {
     /// Disks by their names: what `-device virtio-blk-pci,drive=` refers to.
     pub(super) drives: Vec<(String, String)>,
     pub(super) has_network: bool,
+    /// Character devices by their names.
+    pub(super) characters: Vec<(String, Character)>,
     gdb: Option<String>,
     monitor: Option<Place>,
     protocol: Option<Place>,
@@ -186,12 +189,34 @@ impl Request {
     pub fn set_monitor(&mut self, text: &str) -> Result<(), String> {
         match text {
             "none" | "null" => Ok(()),
-            _ => set(&mut self.monitor, Place::parse(text)?),
+            _ => self.take_monitor(Place::parse(text)?),
         }
     }
 
+    pub fn add_character(&mut self, text: &str) -> Result<(), String> {
+        let named = character::parse(&self.characters, text)?;
+        self.characters.push(named);
+        Ok(())
+    }
+
+    /// The monitor or the protocol at a character device.
+    pub fn set_named_monitor(&mut self, text: &str) -> Result<(), String> {
+        match character::monitor(&self.characters, text)? {
+            (Character::Nothing, _) => Ok(()),
+            (Character::At(place), true) => self.take_protocol(place),
+            (Character::At(place), false) => self.take_monitor(place),
+        }
+    }
+
+    fn take_monitor(&mut self, place: Place) -> Result<(), String> {
+        set(&mut self.monitor, place)
+    }
+
     pub fn set_protocol(&mut self, text: &str) -> Result<(), String> {
-        let place = Place::parse(text)?;
+        self.take_protocol(Place::parse(text)?)
+    }
+
+    fn take_protocol(&mut self, place: Place) -> Result<(), String> {
         if place.socket.is_none() {
             return Err("the protocol is at a socket file alone: unix:PATH,server=on".into());
         }
@@ -239,6 +264,11 @@ impl Request {
         }
     }
 
+    /// Options of `machine run` for who looks on.
+    pub fn watchers(&self) -> Vec<String> {
+        place::words(self.monitor.as_ref(), self.protocol.as_ref())
+    }
+
     /// The same as options of `machine run`.
     pub fn words(&self) -> Result<Vec<String>, String> {
         let begin = self.begin()?;
@@ -275,7 +305,7 @@ impl Request {
         if self.has_network {
             option("--net", "answer".to_owned());
         }
-        words.extend(place::words(self.monitor.as_ref(), self.protocol.as_ref()));
+        words.extend(self.watchers());
         if self.is_stopped && has_monitor {
             words.push("--stopped".into());
         }
@@ -304,6 +334,8 @@ fn readable(path: &Path) -> std::io::Result<()> {
     std::fs::File::open(path).map(drop)
 }
 
+#[cfg(test)]
+mod characters;
 #[cfg(test)]
 mod tests {
     use super::*;
