@@ -14,6 +14,13 @@ pub(crate) fn interval(values: &[f64], more: f64) -> Interval {
     [mean, mean - wide, mean + wide]
 }
 
+/// The same for what a value is multiplied with, none of it zero or less, and a deviation of its
+/// own on top as a share: found of the logarithms, so that no end is below zero.
+pub(crate) fn interval_of_factors(values: &[f64], more: f64) -> Interval {
+    let logarithms: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+    interval(&logarithms, more).map(f64::exp)
+}
+
 /// What a normally distributed value exceeds once in twenty.
 pub(crate) const NORMAL: f64 = 1.644_854;
 
@@ -42,5 +49,33 @@ mod tests {
         assert!((high - low - 2.0 * 1.651).abs() < 0.02, "{low} {high}");
         let [_, low, high] = interval(&[10.0; 5], 1.0);
         assert!((high - low - 2.0 * 1.645).abs() < 0.01, "{low} {high}");
+    }
+
+    #[test]
+    fn of_factors_no_end_is_below_zero() {
+        let [_, low, high] = interval_of_factors(&[0.5, 2.0, 0.5, 2.0, 1.0], 0.0);
+        assert!(low > 0.0 && (low * high - 1.0).abs() < 1e-9, "{low} {high}");
+    }
+
+    /// Draws of a seed's own.
+    fn drawn(seed: u64, count: usize) -> Vec<f64> {
+        let mut random = bus::Random(seed);
+        let mut uniform = || (random.next() >> 11) as f64 / (1u64 << 53) as f64;
+        // Nearly normal: twelve of these have a variance of one.
+        let mut normal = || (0..12).map(|_| uniform()).sum::<f64>() - 6.0;
+        (0..count).map(|_| (0.2 * normal()).exp()).collect()
+    }
+
+    #[test]
+    fn one_more_factor_lies_within_nine_times_of_ten() {
+        for count in [4, 7, 8, 10, 20] {
+            let holds = |seed: u64| {
+                let all = drawn(seed, count + 1);
+                let [_, low, high] = interval_of_factors(&all[..count], 0.0);
+                (low..=high).contains(&all[count])
+            };
+            let held = (0..4_000).filter(|seed| holds(*seed)).count();
+            assert!((3_520..=3_740).contains(&held), "{count} draws: {held} of 4,000");
+        }
     }
 }

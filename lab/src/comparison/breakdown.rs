@@ -153,9 +153,25 @@ mod tests {
     use super::*;
 
     fn run(value: f64) -> Vec<Figure> {
-        let rate =
-            Figure { name: "rate".into(), unit: "messages/s", value, samples: 1, mean: None };
-        vec![Figure { name: "ipi".into(), unit: "cycles", value, samples: 500, mean: None }, rate]
+        let rate = Figure {
+            name: "rate".into(),
+            unit: "messages/s",
+            value,
+            samples: 1,
+            mean: None,
+            usual: None,
+        };
+        vec![
+            Figure {
+                name: "ipi".into(),
+                unit: "cycles",
+                value,
+                samples: 500,
+                mean: None,
+                usual: None,
+            },
+            rate,
+        ]
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use super::{Comparison, Measure};
 use crate::drive::observed::Observed;
-use crate::interval::interval;
+use crate::interval::interval_of_factors;
 use crate::plan::Setting;
 use crate::workload;
 use crate::workload::figure::Figure;
@@ -108,7 +108,8 @@ impl Factors {
     fn of_figure(&self, name: &str) -> Vec<Option<f64>> {
         let value = |figures: &[Figure]| {
             let figure = figures.iter().find(|figure| figure.name == name)?;
-            Some(figure.mean.unwrap_or(figure.value)).filter(|value| *value > 0.0)
+            let value = figure.usual.or(figure.mean).unwrap_or(figure.value);
+            Some(value).filter(|value| *value > 0.0)
         };
         let factor =
             |(likely, own): &(Vec<Figure>, Vec<Figure>)| Some(value(own)? / value(likely)?);
@@ -129,13 +130,14 @@ fn prices(
     let shares = [share(measure.off, false), share(measure.on, true)].map(|one| one.unwrap_or(0.0));
     let side = |value: Option<f64>, factors: &Option<Vec<Option<f64>>>, share: f64| {
         let factors: Vec<f64> = factors.as_ref()?.iter().flatten().copied().collect();
-        (factors.len() >= LEAST_DRAWS).then_some(Within::around(value?, interval(&factors, share)))
+        (factors.len() >= LEAST_DRAWS)
+            .then_some(Within::around(value?, interval_of_factors(&factors, share)))
     };
     let both = || {
         let ratios = off.as_ref()?.iter().zip(on.as_ref()?);
         let ratios: Vec<f64> = ratios.filter_map(|(off, on)| Some((*on)? / (*off)?)).collect();
         let ratio = measure.on? / measure.off.filter(|off| *off > 0.0)?;
-        let [_, low, high] = interval(&ratios, shares[0].hypot(shares[1]));
+        let [_, low, high] = interval_of_factors(&ratios, shares[0].hypot(shares[1]));
         let percent = |factor: f64| (ratio * factor - 1.0) * 100.0;
         let (low, high) = (percent(low.min(1.0)), percent(high.max(1.0)));
         (ratios.len() >= LEAST_DRAWS).then_some(Within { low, high })
@@ -173,9 +175,9 @@ mod tests {
     fn what_both_sides_share_cancels_in_the_change() {
         let factors = [0.8, 0.9, 1.0, 1.1, 1.2];
         let found = prices(&measure(1000.0, 500.0), all(&factors), all(&factors)).expect("prices");
-        // 2.132 times 0.1581 times the root of 1.2: 37 % to each side.
+        // Of the logarithms: 2.132 times 0.1600 times the root of 1.2 around 0.9899.
         let off = found.off.expect("off");
-        assert!((off.low - 630.0).abs() < 5.0 && (off.high - 1370.0).abs() < 5.0, "{off:?}");
+        assert!((off.low - 681.0).abs() < 5.0 && (off.high - 1439.0).abs() < 5.0, "{off:?}");
         assert_eq!(found.change, Some(Within { low: -50.0, high: -50.0 }));
         assert_eq!((found.leave_open(), found.draws), (Some(false), 5));
     }

@@ -119,6 +119,13 @@ impl Workload for Command {
     fn figure(&self, record: &Json) -> Option<Figure> {
         (record["record"].as_str() == Some("command")).then_some(())?;
         let value = record["seconds"].as_f64()?;
-        Some(Figure { name: "command".into(), unit: "seconds", value, samples: 1, mean: None })
+        Some(Figure {
+            name: "command".into(),
+            unit: "seconds",
+            value,
+            samples: 1,
+            mean: None,
+            usual: None,
+        })
     }
 }

@@ -292,6 +292,7 @@ impl DeviceInterrupts {
             value: one.p50 as f64,
             samples: one.samples,
             mean: None,
+            usual: None,
         };
         Found {
             is_on: self.is_on,

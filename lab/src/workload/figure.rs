@@ -18,6 +18,20 @@ pub struct Figure {
     /// The mean of the samples, where the value is their median.
     #[serde(skip)]
     pub mean: Option<f64>,
+    /// The same without the sample that took longest: one in which a tick of the host fell, of
+    /// twenty, would hide what else has changed.
+    #[serde(skip)]
+    pub usual: Option<f64>,
+}
+
+/// Fewer samples than this are all needed.
+const LEAST_SAMPLES: u64 = 8;
+
+/// The mean of a record's samples without the greatest.
+fn usual(record: &Json, samples: u64) -> Option<f64> {
+    let (mean, greatest) = (record["mean"].as_f64()?, record["max"].as_f64()?);
+    let count = samples as f64;
+    (samples >= LEAST_SAMPLES).then(|| (mean * count - greatest) / (count - 1.0))
 }
 
 /// The figure in one record of the benchmark: a latency by its median, or a throughput.
@@ -34,7 +48,8 @@ pub fn of_benchmark(record: &Json) -> Option<Figure> {
         "throughput" => ("messages/s", record["per_second"].as_f64()?, 1),
         _ => return None,
     };
-    Some(Figure { name, unit, value, samples, mean: record["mean"].as_f64() })
+    let (mean, usual) = (record["mean"].as_f64(), usual(record, samples));
+    Some(Figure { name, unit, value, samples, mean, usual })
 }
 
 /// A figure of a record that says how much was done and how long that took.
@@ -49,7 +64,7 @@ pub(crate) fn rate(
         return None;
     }
     let value = record[amount].as_f64()? / record["seconds"].as_f64()?;
-    Some(Figure { name: name.into(), unit, value, samples: 1, mean: None })
+    Some(Figure { name: name.into(), unit, value, samples: 1, mean: None, usual: None })
 }
 
 #[cfg(test)]
@@ -70,6 +85,17 @@ mod tests {
             let record = serde_json::from_str(&text).expect("a record");
             let figure = of_benchmark(&record).expect("a latency");
             assert_eq!((figure.name.as_str(), figure.value, figure.samples), (name, 7.0, 3));
+        }
+    }
+
+    #[test]
+    fn the_sample_that_took_longest_does_not_count_among_many() {
+        for (samples, expected) in [(10, Some(100.0)), (7, None)] {
+            let text = format!(
+                r#"{{"record":"latency","test":"eoi","p50":100,"mean":190,"max":1000,"samples":{samples}}}"#
+            );
+            let record = serde_json::from_str(&text).expect("a record");
+            assert_eq!(of_benchmark(&record).expect("a latency").usual, expected);
         }
     }
 }

@@ -155,6 +155,7 @@ impl Traffic {
             value: self.round_trip,
             samples: ROUND_TRIPS.into(),
             mean: None,
+            usual: None,
         };
         Found {
             is_on: self.is_on,
