@@ -149,9 +149,12 @@ impl Cpu {
         if self.translation.is_checked() {
             check_alignment(self, linear, size)?;
         }
+        self.translation.read_device = false;
         let place = locate_in(self, bus, linear, size, access, self.registers.access_set())?;
         if !is_alone && !place.is_ram() {
-            if place.is_plain_device() && !self.translation.is_checked() {
+            // What a device says of a table it may say otherwise the next time.
+            let is_sure = !self.translation.is_checked() && !self.translation.read_device;
+            if place.is_plain_device() && is_sure {
                 self.translation.ask(linear, size, access, place);
             }
             return Err(Stop::ALONE);

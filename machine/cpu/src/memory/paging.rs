@@ -119,7 +119,10 @@ impl Cpu {
             (_, Some(ram)) => {
                 ram.first_chunk().map_or(0, |entry| u32::from_le_bytes(*entry).into())
             }
-            (bytes, None) => bus.platform.read(bus.memory, self.visit(), place, bytes as u8),
+            (bytes, None) => {
+                self.translation.read_device = true;
+                bus.platform.read(bus.memory, self.visit(), place, bytes as u8)
+            }
         }
     }
 

@@ -38,6 +38,9 @@ pub struct Translation {
     pub(super) outside: Outside,
     #[serde(skip)]
     asked: Option<Asked>,
+    /// An entry of a table came from outside RAM since this was cleared.
+    #[serde(skip)]
+    pub(super) read_device: bool,
 }
 
 /// What an instruction wanted that asks to be executed by itself.
@@ -58,6 +61,7 @@ impl Default for Translation {
             own: OwnRights::UNPAGED,
             outside: Outside::default(),
             asked: None,
+            read_device: false,
         }
     }
 }

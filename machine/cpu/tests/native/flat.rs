@@ -3,7 +3,7 @@
 use crate::bench::{Bench, run, summary};
 use crate::code::CODE;
 use crate::narrow::{make_flat, set_code, set_up, write, write_descriptors};
-use crate::start::{self, DATA, LEAVES};
+use crate::start::{self, DATA, LEAVES, TABLES};
 use arch::address::SystemPhysical;
 use arch::segment::{Segment, SegmentRegister};
 use arch::time::Picoseconds;
@@ -137,4 +137,31 @@ fn an_access_that_wraps_in_its_segment_is_refused_and_eight_registers_lose_their
         assert_eq!(all == 0, is_refused, "{given:02x?}: {all} instructions");
         assert!(2 * translated >= all, "{given:02x?}: {translated} of {all} in translated code");
     }
+}
+
+/// Where a device answers for a table of pages by the time, an instruction that wants a device's
+/// place is not told twice where that is.
+#[test]
+fn a_table_in_a_device_is_read_as_often_as_by_the_interpreter() {
+    /// An entry of the third level, present and of a table far outside RAM.
+    const ENTRY: u64 = 0x6D8C_0DFA_0067;
+    const LEVEL: u64 = TABLES + 0x2000;
+    let Some(mut bench) = Bench::new("zen4", Dialect::Amd) else { return };
+    // mov eax, [6280C00h] again and again, behind instructions that cost this and that
+    let read = [0x8B, 0x04, 0x25, 0x00, 0x0C, 0x28, 0x06];
+    let others: [&[u8]; 3] = [&[0x90], &[0x0F, 0xAF, 0xC0], &[0x0F, 0xC8]];
+    let mut have_read = 0;
+    for seed in 0..256 {
+        let mut random = Random(seed);
+        let before: Vec<&[u8]> = (0..random.below(12)).map(|_| random.pick(&others)).collect();
+        let code = [&before.concat()[..], &read.repeat(8), &[0xEB, 0xFE]].concat();
+        let completed = bench.round_from(seed, |cpu, memory, random| {
+            start::set_up(cpu, memory, random);
+            let at = SystemPhysical(LEVEL + 8 * (0x0628_0C00 >> 21));
+            memory.write(at, &ENTRY.to_le_bytes()).expect("RAM");
+            write(memory, random, &code);
+        });
+        have_read += usize::from(completed > before.len() as u64);
+    }
+    assert!(have_read > 0, "nothing was read in any round");
 }
