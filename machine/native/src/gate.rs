@@ -139,8 +139,18 @@ fn forget(frame: &mut Frame) {
 /// Shows code what it may touch, which may be elsewhere than before. Where accesses were found last
 /// is forgotten if that may be outside RAM now.
 fn show(frame: &mut Frame, windows: Windows<'_>) {
-    let Windows { ram, watched, tlb, sets, context, fs_base, gs_base, vectors, high_halves } =
-        windows;
+    let Windows {
+        ram,
+        watched,
+        tlb,
+        sets,
+        context,
+        fs_base,
+        gs_base,
+        strings,
+        vectors,
+        high_halves,
+    } = windows;
     assert!(ram.len() >= WIDEST, "RAM of {} bytes is smaller than an access", ram.len());
     // A word for each page in which an access may begin.
     assert!(watched.len() >= ram.len().div_ceil(0x1000), "a page of RAM has no watch");
@@ -157,6 +167,7 @@ fn show(frame: &mut Frame, windows: Windows<'_>) {
     view.context = context;
     view.fs_base = fs_base;
     view.gs_base = gs_base;
+    view.strings = u64::from(!strings);
     let at = |all: &mut [u128; 16]| all.as_mut_ptr().expose_provenance() as u64;
     let has_vectors = vectors.is_some();
     view.vectors = vectors.map_or(0, at);

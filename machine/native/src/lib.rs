@@ -50,6 +50,8 @@ pub struct Windows<'a> {
     /// As [`translate::Windows::fs_base`] has it.
     pub fs_base: u64,
     pub gs_base: u64,
+    /// Whether code may do string instructions, as [`translate::Windows::strings`] says it.
+    pub strings: bool,
     /// XMM0 to XMM15, if instructions that use them may be executed.
     pub vectors: Option<&'a mut [u128; 16]>,
     /// The high halves of YMM0 to YMM15, if instructions of AVX2 may be executed.

@@ -125,6 +125,9 @@ pub struct Windows {
     /// The high halves of YMM0 to YMM15, if instructions of AVX2 may be executed; else zero. Beside
     /// them there are the low ones.
     pub high_halves: u64,
+    /// Zero where string instructions go upwards and, in 32-bit code, ES begins at 0 and grants
+    /// all.
+    pub strings: u64,
 }
 
 impl Windows {
@@ -292,6 +295,7 @@ fields! {
     VECTORS: windows.vectors;
     COUNTERS: windows.counters;
     HIGH_HALVES: windows.high_halves;
+    STRINGS: windows.strings;
     WANTED: wanted;
     READ_PAGES: reads.pages;
     READ_HOSTS: reads.hosts;

@@ -7,6 +7,7 @@ mod branch;
 mod multiply;
 pub(crate) mod shift;
 mod stack;
+mod string;
 mod transfer;
 mod vector;
 mod wide;
@@ -25,6 +26,7 @@ pub(crate) fn translate(t: &mut Translator<'_>, i: &Instruction) -> Option<bool>
         .or_else(|| bit::translate(t, i))
         .or_else(|| multiply::translate(t, i))
         .or_else(|| stack::translate(t, i))
+        .or_else(|| string::translate(t, i))
         .or_else(|| match i.encoding() {
             EncodingKind::VEX => wide::translate(t, i),
             _ => vector::translate(t, i),

@@ -100,6 +100,26 @@ pub(crate) fn keeps(i: &Instruction) -> bool {
             | Imul
             | Push
             | Pop
+            | Lodsb
+            | Lodsw
+            | Lodsd
+            | Lodsq
+            | Stosb
+            | Stosw
+            | Stosd
+            | Stosq
+            | Scasb
+            | Scasw
+            | Scasd
+            | Scasq
+            | Movsb
+            | Movsw
+            | Movsd
+            | Movsq
+            | Cmpsb
+            | Cmpsw
+            | Cmpsd
+            | Cmpsq
     )
 }
 

@@ -36,6 +36,8 @@ impl Guest {
     pub const RBX: Self = Self(3);
     pub const RSP: Self = Self(4);
     pub const RBP: Self = Self(5);
+    pub const RSI: Self = Self(6);
+    pub const RDI: Self = Self(7);
 
     /// The host register that holds it, if one does.
     pub fn host(self) -> Option<Register> {

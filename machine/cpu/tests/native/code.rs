@@ -206,12 +206,33 @@ fn instruction(random: &mut Random) -> Vec<u8> {
     }
 }
 
+/// A string instruction whose destination is where other pointers are; seldom downwards.
+pub fn string(random: &mut Random, is_long: bool) -> Vec<u8> {
+    // LEA of RBP and something to RDI.
+    let mut bytes = if is_long { vec![0x48] } else { vec![] };
+    bytes.extend([0x8D, 0x7D, random.next() as u8]);
+    if random.one_in(6) {
+        bytes.push(random.pick(&[0xFC, 0xFC, 0xFD]));
+    }
+    match random.below(4) {
+        0 => bytes.push(0x66),
+        1 if is_long => bytes.push(0x48),
+        2 => bytes.push(random.pick(&[0x26, 0x36, 0x64, 0x65])),
+        _ => {}
+    }
+    bytes.push(0xA4 + random.pick(&[0, 1, 2, 3, 6, 7, 8, 9, 10, 11]));
+    bytes
+}
+
 /// Fills the code area, from its start with the bytes that are given.
 pub fn write(memory: &mut GuestMemory, random: &mut Random, given: &[u8]) {
     let mut code = Vec::with_capacity(BYTES + 16);
     code.extend(given);
     while code.len() < BYTES {
-        code.extend(instruction(random));
+        match random.one_in(24) {
+            true => code.extend(string(random, true)),
+            false => code.extend(instruction(random)),
+        }
     }
     code.truncate(BYTES);
     memory.write(SystemPhysical(CODE), &code).expect("RAM");

@@ -64,7 +64,8 @@ fn special(random: &mut Random) -> Vec<u8> {
     let selector = 8 * (1 + random.below(DESCRIPTORS.len() as u64) as u8) | 3;
     // MOV of a selector to CX, then to a segment register: ES, SS, DS, FS, GS; mostly FS or GS.
     let of = random.pick(&[0xC1u8, 0xD1, 0xD9, 0xE1, 0xE1, 0xE1, 0xE9, 0xE9, 0xE9]);
-    match random.below(8) {
+    match random.below(11) {
+        8.. => code::string(random, false),
         0 => vec![0x66, 0xB9, selector, 0, 0x8E, of],
         1 => vec![0x40 | random.below(16) as u8],
         // PUSHAD, POPAD.

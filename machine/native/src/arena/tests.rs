@@ -83,6 +83,7 @@ impl Machine for Small {
             context: CONTEXT,
             fs_base: 0,
             gs_base: 0,
+            strings: true,
             vectors: None,
             high_halves: None,
         }

@@ -4,6 +4,7 @@ use crate::Cpu;
 use crate::memory::segment::grants_all;
 use crate::operation::decode::CodeSize;
 use crate::state::Registers;
+use arch::control::rflags;
 use arch::segment::SegmentRegister;
 use translate::{Mode, Windows};
 
@@ -25,6 +26,12 @@ impl Registers {
             .map(|register| self.segment(register));
         let is_whole = [cs, ds, ss].iter().all(|one| one.base == 0 && one.limit == u32::MAX);
         is_whole && grants_all(ds) && grants_all(ss) && ss.attributes.is_big()
+    }
+
+    /// Whether string instructions go upwards, to what nothing but paging can refuse.
+    pub(super) fn goes_up(&self, mode: Mode) -> bool {
+        let es = self.segment(SegmentRegister::Es);
+        !self.flags.has(rflags::DF) && (mode == Mode::Long || es.base == 0 && grants_all(es))
     }
 
     /// What code adds to the addresses of a segment.

@@ -183,6 +183,7 @@ impl Machine for Session<'_, '_> {
         let base = |register| cpu.registers.shown_base(register, self.mode);
         let (fs_base, gs_base) = (base(SegmentRegister::Fs), base(SegmentRegister::Gs));
         let sets = (cpu.translation.set(), cpu.registers.access_set());
+        let strings = cpu.registers.goes_up(self.mode);
         let may_use_vectors = cpu.control.check_sse().is_ok();
         let may_use_halves = cpu.check_extension(Extension::Avx2).is_ok();
         Windows {
@@ -193,6 +194,7 @@ impl Machine for Session<'_, '_> {
             context: cpu.translation.tlb.context,
             fs_base,
             gs_base,
+            strings,
             vectors: may_use_vectors.then_some(&mut cpu.registers.xmm),
             high_halves: may_use_halves.then_some(&mut cpu.registers.ymm_high),
         }
