@@ -7,7 +7,7 @@ mod rule;
 mod vcpu;
 
 pub use changes::Changes;
-pub use end::End;
+pub use end::{End, SILENCE};
 pub use rule::{Rule, Way};
 pub use vcpu::{Place, Vcpu};
 pub(super) use vcpu::{svm_halts, vmx_halts};
@@ -231,6 +231,17 @@ impl Oracle {
     /// Whether no vCPU has been in its guest for so long that none ever will.
     pub fn is_deserted(&self, now: Picoseconds) -> bool {
         self.ear.is_deserted(now)
+    }
+
+    /// As if none had been for that long.
+    #[cfg(test)]
+    pub fn fall_silent(&mut self, now: Picoseconds) {
+        self.ear.fall_silent(now);
+    }
+
+    /// Whether none has been for longer than the guest of the mix ever is silent.
+    pub fn is_silent(&self, now: Picoseconds) -> bool {
+        self.ear.is_silent(now)
     }
 
     /// Looks at the machine, which stands between two events.

@@ -1,7 +1,7 @@
 //! Where windows begin: a booted host on which the mix of interrupts runs.
 
 use super::conflict::{self, Study};
-use super::oracle::{Alarm, End, Oracle};
+use super::oracle::{Alarm, End, Oracle, SILENCE};
 use super::window::{self, Seen};
 use crate::ground::{Begin, Ground, symbols};
 use crate::host::initramfs::Initramfs;
@@ -247,7 +247,7 @@ impl Stage {
     /// How the guest ended, if it did in the plain run. Who has been silent for long is given time
     /// to be told of.
     pub fn end(&mut self) -> Option<End> {
-        if self.oracle.end().is_none() && !self.oracle.is_deserted(self.now()) {
+        if self.oracle.end().is_none() && !self.is_deserted() {
             return None;
         }
         for _ in 0..LAST_WORDS {
@@ -258,6 +258,25 @@ impl Stage {
         }
         let silent = || End { text: "no vCPU enters its guest any more".into(), is_fault: true };
         Some(self.oracle.end().cloned().unwrap_or_else(silent))
+    }
+
+    /// As if no vCPU had been in its guest for a while.
+    #[cfg(test)]
+    pub fn fall_silent(&mut self) {
+        let now = self.now();
+        self.oracle.fall_silent(now);
+    }
+
+    /// Whether no vCPU enters its guest any more. Where none has for a while, that is seen ahead:
+    /// all windows of a configuration may begin within what it takes to be sure.
+    fn is_deserted(&mut self) -> bool {
+        let now = self.now();
+        if self.oracle.is_deserted(now) || !self.oracle.is_silent(now) {
+            return self.oracle.is_deserted(now);
+        }
+        let is_entry = |record: &Record| matches!(record.event, Event::Entry { .. });
+        let ahead = self.beyond(Source::Plan(Vec::new()), SILENCE, is_entry);
+        !ahead.iter().any(is_entry)
     }
 
     /// Runs a window from here, and goes back.

@@ -197,6 +197,20 @@ fn a_part_that_loses_none_raises_no_alarm() {
     }
 }
 
+#[test]
+fn a_guest_that_goes_on_has_no_end_and_to_ask_changes_nothing() {
+    let (mut asked, mut other) = (stage("off"), stage("off"));
+    for _ in 0..5 {
+        assert_eq!(asked.end(), None);
+        asked.fall_silent();
+        assert_eq!(asked.end(), None, "it is seen ahead that a vCPU enters");
+        for one in [&mut asked, &mut other] {
+            one.advance(Picoseconds::from_milliseconds(3));
+        }
+        assert_eq!(asked.hash(), other.hash());
+    }
+}
+
 /// What the search of this seed has: it finds the part's fault within as many.
 const WINDOWS: u64 = 400;
 

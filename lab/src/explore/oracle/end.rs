@@ -7,7 +7,8 @@ use bench::Outcome;
 use serde::Serialize;
 
 /// The guest of the mix is never silent for a tenth of this.
-const SILENCE: Picoseconds = Picoseconds::from_nanoseconds(20_000_000);
+pub const SILENCE: Picoseconds = Picoseconds::from_nanoseconds(20_000_000);
+const TENTH: Picoseconds = Picoseconds(SILENCE.0 / 10);
 /// Bytes of a message at most; the agent of a host that fails may say anything.
 const MOST_BYTES: usize = 1 << 20;
 
@@ -54,8 +55,22 @@ impl Ear {
         self.silent.get_or_insert(now);
     }
 
+    /// As if nobody had been in it for as long as the guest of the mix never is silent.
+    #[cfg(test)]
+    pub fn fall_silent(&mut self, now: Picoseconds) {
+        self.silent = Some(Picoseconds(now.0.saturating_sub(TENTH.0)));
+    }
+
     pub fn is_deserted(&self, now: Picoseconds) -> bool {
-        self.silent.is_some_and(|since| now.0.saturating_sub(since.0) >= SILENCE.0)
+        self.is_silent_for(SILENCE, now)
+    }
+
+    pub fn is_silent(&self, now: Picoseconds) -> bool {
+        self.is_silent_for(TENTH, now)
+    }
+
+    fn is_silent_for(&self, time: Picoseconds, now: Picoseconds) -> bool {
+        self.silent.is_some_and(|since| now.0.saturating_sub(since.0) >= time.0)
     }
 
     pub fn end(&self) -> Option<&End> {
@@ -144,6 +159,7 @@ mod tests {
             }
             let now = Picoseconds(time * millisecond);
             ear.look(now, is_inside);
+            assert!(ear.is_silent(now) || !ear.is_deserted(now));
             ear.is_deserted(now)
         };
         assert!(!after(100, false, false), "the first look");
@@ -153,5 +169,8 @@ mod tests {
         assert!(!after(150, false, true), "who has not left since");
         assert!(!after(169, false, false));
         assert!(after(171, false, false));
+        assert!(!after(172, true, false) && !after(173, false, false));
+        assert!(!ear.is_silent(Picoseconds(173 * millisecond)), "as the mix is now and then");
+        assert!(ear.is_silent(Picoseconds(174 * millisecond)));
     }
 }
