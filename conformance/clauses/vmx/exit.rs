@@ -3,7 +3,7 @@
 use crate::lab::*;
 use arch::address::SystemPhysical;
 use arch::vmx::control::{ExitControls, PrimaryControls};
-use arch::vmx::field::{control, exit, guest, host};
+use arch::vmx::field::{SEGMENTS, TR, control, exit, guest, host};
 use arch::vmx::{AbortCode, ExitReason};
 use bus::Happening;
 use cpu::RunEnd;
@@ -90,4 +90,42 @@ fn a_task_switch_always_exits() {
     assert_eq!(lab.run(), ExitReason::TaskSwitch);
     assert_eq!(lab.qualification(), 3 << 30 | 0x28);
     assert_eq!(lab.get(exit::IDT_VECTORING_INFO), 1 << 31 | 4 << 8 | 0x41);
+    assert_eq!(lab.get(exit::INSTRUCTION_LENGTH), 2);
+}
+
+/// [SDM3 "Information for VM Exits Due to Instruction Execution"]: "attempts to effect a task switch
+/// via instruction execution".
+#[test]
+fn a_task_switch_by_an_instruction_tells_its_length() {
+    const NESTED_TASK: u64 = 1 << 14;
+    for (name, bytes, source) in [
+        ("CALL", &[0x9A, 0, 0, 0, 0, 0x28, 0][..], 0),
+        ("IRET", &[0xCF], 1),
+        ("IRET with a prefix", &[0x66, 0xCF], 1),
+        ("JMP", &[0xEA, 0, 0, 0, 0, 0x28, 0], 2),
+    ] {
+        let mut lab = Lab::new(|a| a.db(bytes).unwrap());
+        let is_return = source == 1;
+        // An available task of 32 bits, or the busy one to go back to.
+        let kind = if is_return { 0x8B } else { 0x89 };
+        lab.write(GUEST + GUEST_GDT + 0x28, kind << 40 | GUEST_DATA << 16 | 0x67);
+        lab.set(guest::GDTR_LIMIT, 0x2F);
+        lab.set(guest::RFLAGS, 2 | if is_return { NESTED_TASK } else { 0 });
+        let link = GUEST + lab.get(SEGMENTS[TR].base);
+        lab.write(link, 0x28);
+        assert_eq!(lab.run(), ExitReason::TaskSwitch, "{name}");
+        assert_eq!(lab.qualification(), source << 30 | 0x28, "{name}");
+        assert_eq!(lab.get(exit::IDT_VECTORING_INFO) >> 31, 0, "{name}");
+        assert_eq!(lab.get(exit::INSTRUCTION_LENGTH), bytes.len() as u64, "{name}");
+        assert_eq!(lab.get(guest::RIP), GUEST_CODE, "{name}");
+    }
+}
+
+#[test]
+fn a_task_switch_for_an_exception_has_no_length() {
+    let mut lab = Lab::new(|a| a.ud2().unwrap());
+    lab.write(GUEST + GUEST_IDT + 8 * 6, 0x28 << 16 | 0x8500 << 32);
+    assert_eq!(lab.run(), ExitReason::TaskSwitch);
+    assert_eq!(lab.get(exit::IDT_VECTORING_INFO), 1 << 31 | 3 << 8 | 6);
+    assert_eq!(lab.get(exit::INSTRUCTION_LENGTH), 0);
 }

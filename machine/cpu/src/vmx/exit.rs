@@ -136,8 +136,9 @@ fn original_event(cpu: &mut Cpu, exit: &Exit) -> Option<(InterruptionInfo, u32)>
     Some((info, error.unwrap_or(0)))
 }
 
-/// That of the instruction whose software event was being delivered, or of the one whose access
-/// EPT refused: hypervisors skip it by this.
+/// That of the instruction whose software event was being delivered, of the one that would switch
+/// tasks, or of the one whose access EPT refused: hypervisors skip it by this. [SDM3 "Information
+/// for VM Exits Due to Instruction Execution"]
 fn length_at_exit(
     cpu: &mut Cpu,
     bus: &mut Bus<'_>,
@@ -149,11 +150,14 @@ fn length_at_exit(
         let is_software = info.kind().is_software();
         return if is_software { cpu.pending.software_length() as u32 } else { 0 };
     }
-    let is_access = matches!(
+    let is_by_instruction = matches!(
         exit.reason,
-        ExitReason::EptViolation | ExitReason::EptMisconfiguration | ExitReason::ApicAccess
+        ExitReason::EptViolation
+            | ExitReason::EptMisconfiguration
+            | ExitReason::ApicAccess
+            | ExitReason::TaskSwitch
     );
-    if !is_access {
+    if !is_by_instruction {
         return 0;
     }
     // The bytes are fetched as the guest would.
