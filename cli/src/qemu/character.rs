@@ -48,7 +48,7 @@ pub(super) fn parse(known: &Characters, text: &str) -> Result<(String, Character
 pub(super) fn named<'a>(known: &'a Characters, name: &str) -> Result<&'a Character, String> {
     let found = known.iter().find(|(other, _)| other == name);
     let found = found.map(|(_, character)| character);
-    found.ok_or_else(|| format!("there is no -chardev with id={name} before it"))
+    found.ok_or_else(|| format!("there is no -chardev with id={name}"))
 }
 
 /// `[chardev=]NAME[,mode=readline|control]`: where the monitor is, or, as the second says, the

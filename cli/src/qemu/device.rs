@@ -140,6 +140,8 @@ pub(super) fn interface(request: &mut Request, text: &str) -> Result<(), String>
     }
 }
 
+const ONLY_STDIO: &str = "the serial port is at standard input and output: only stdio";
+
 pub(super) fn serial(request: &mut Request, text: &str) -> Result<(), String> {
     match text {
         "stdio" | "mon:stdio" => Ok(()),
@@ -149,19 +151,21 @@ pub(super) fn serial(request: &mut Request, text: &str) -> Result<(), String> {
         }
         _ => match text.strip_prefix("chardev:") {
             Some(name) => serial_at(request, name),
-            None => Err("the serial port is at standard input and output: only stdio".into()),
+            None => Err(ONLY_STDIO.into()),
         },
     }
 }
 
 /// The serial port at a character device.
 fn serial_at(request: &mut Request, name: &str) -> Result<(), String> {
-    let place = match character::named(&request.characters, name)? {
-        Character::At(Place { socket: None, .. }) => "stdio",
-        Character::At(_) => "unix",
-        Character::Nothing => "null",
-    };
-    serial(request, place)
+    match character::named(&request.characters, name)? {
+        Character::At(Place { socket: None, .. }) => {
+            request.shares_terminal = true;
+            Ok(())
+        }
+        Character::At(_) => Err(ONLY_STDIO.into()),
+        Character::Nothing => serial(request, "null"),
+    }
 }
 
 /// There is no display, which is what `none` asks for.

@@ -1,7 +1,7 @@
 //! What QEMU's options ask for, and the options of `machine run` that say the same.
 
 use super::character::{self, Character};
-use super::option::{self, Meaning};
+use super::option::{self, Meaning, Row};
 use super::place::{self, Place};
 use super::{VERSION, device};
 use std::path::{Path, PathBuf};
@@ -46,6 +46,8 @@ pub(super) struct Request {
     /// Disks by their names: what `-device virtio-blk-pci,drive=` refers to.
     pub(super) drives: Vec<(String, String)>,
     pub(super) has_network: bool,
+    /// The serial port was put at the terminal by name, with or without others.
+    pub(super) shares_terminal: bool,
     /// Character devices by their names.
     pub(super) characters: Vec<(String, Character)>,
     gdb: Option<String>,
@@ -68,18 +70,10 @@ impl Request {
                 "more than {MOST_WORDS} words, or one of more than {LONGEST} bytes"
             ));
         }
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let Some(row) = option::find(word) else {
-                return Err(match word.starts_with('-') {
-                    true => format!("{word}: invalid option"),
-                    false => format!("{word}: a disk without -drive: there is no IDE"),
-                });
-            };
-            let value = match row.takes_value {
-                true => words.next().ok_or_else(|| format!("{word}: requires an argument"))?,
-                false => "",
-            };
+        let mut options = options(words)?;
+        // What others refer to by name may stand behind them.
+        options.sort_by_key(|(_, row, _)| row.name != "chardev");
+        for (word, row, value) in options {
             match &row.meaning {
                 Meaning::Does(set) => {
                     set(&mut request, value).map_err(|why| format!("{word} {value}: {why}"))?;
@@ -89,7 +83,17 @@ impl Request {
                 Meaning::Refused(why) => return Err(format!("{word} {value}: {why}")),
             }
         }
+        request.settle_terminal();
         Ok(request)
+    }
+
+    /// Where the serial port and the monitor take turns at the terminal, QEMU begins with the
+    /// serial port; here it keeps it.
+    fn settle_terminal(&mut self) {
+        let is_there = |place: &mut Place| place.socket.is_none();
+        if self.shares_terminal && self.monitor.take_if(is_there).is_some() {
+            self.ignore("-mon at a terminal that the serial port has");
+        }
     }
 
     pub fn ignore(&mut self, what: &str) {
@@ -320,6 +324,26 @@ impl Request {
         }
         Ok(words)
     }
+}
+
+/// The words of a command line, their rows and values.
+fn options(words: &[String]) -> Result<Vec<(&str, &'static Row, &str)>, String> {
+    let mut words = words.iter().map(String::as_str);
+    let mut options = Vec::new();
+    while let Some(word) = words.next() {
+        let Some(row) = option::find(word) else {
+            return Err(match word.starts_with('-') {
+                true => format!("{word}: invalid option"),
+                false => format!("{word}: a disk without -drive: there is no IDE"),
+            });
+        };
+        let value = match row.takes_value {
+            true => words.next().ok_or_else(|| format!("{word}: requires an argument"))?,
+            false => "",
+        };
+        options.push((word, row, value));
+    }
+    Ok(options)
 }
 
 fn set(slot: &mut Option<Place>, place: Place) -> Result<(), String> {

@@ -17,6 +17,7 @@ fn monitor_and_protocol_are_at_what_a_name_stands_for() {
     for (options, expected) in [
         (&[("chardev", socket), ("mon", "chardev=m,mode=readline")][..], "--monitor=/tmp/m"),
         (&[("chardev", socket), ("mon", "m")], "--monitor=/tmp/m"),
+        (&[("mon", "m"), ("chardev", socket)], "--monitor=/tmp/m"),
         (&[("chardev", socket), ("mon", "chardev=m,mode=control")], "--qmp /tmp/m"),
         (&[("chardev", "stdio,id=c,mux=on,signal=off"), ("mon", "chardev=c")], "--monitor"),
         (&[("chardev", "null,id=n"), ("mon", "chardev=n"), ("serial", "chardev:n")], ""),
@@ -24,10 +25,22 @@ fn monitor_and_protocol_are_at_what_a_name_stands_for() {
         let said = taken(options).expect("known options").watchers().join(" ");
         assert_eq!(said, expected, "{options:?}");
     }
-    let both = [("chardev", "stdio,id=c"), ("serial", "chardev:c")];
-    assert!(taken(&both).expect("the serial port").watchers().is_empty());
     let device = [("chardev", "stdio,id=c"), ("device", "isa-serial,chardev=c")];
     assert!(taken(&device).is_ok());
+}
+
+#[test]
+fn a_terminal_that_the_serial_port_has_stays_its_own() {
+    let (terminal, monitor) = (("chardev", "stdio,id=c,mux=on"), ("mon", "chardev=c"));
+    for serial in [("serial", "chardev:c"), ("device", "isa-serial,chardev=c")] {
+        for options in
+            [&[terminal, serial][..], &[terminal, serial, monitor], &[terminal, monitor, serial]]
+        {
+            let request = taken(options).expect("the serial port");
+            assert!(request.watchers().is_empty(), "{options:?}");
+            assert_eq!(request.ignored.len(), usize::from(options.len() == 3), "{options:?}");
+        }
+    }
 }
 
 #[test]
