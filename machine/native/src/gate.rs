@@ -167,7 +167,7 @@ fn show(frame: &mut Frame, windows: Windows<'_>) {
     view.context = context;
     view.fs_base = fs_base;
     view.gs_base = gs_base;
-    view.strings = u64::from(!strings);
+    view.strings = u64::from(strings);
     let at = |all: &mut [u128; 16]| all.as_mut_ptr().expose_provenance() as u64;
     let has_vectors = vectors.is_some();
     view.vectors = vectors.map_or(0, at);

@@ -125,8 +125,8 @@ pub struct Windows {
     /// The high halves of YMM0 to YMM15, if instructions of AVX2 may be executed; else zero. Beside
     /// them there are the low ones.
     pub high_halves: u64,
-    /// Zero where string instructions go upwards and, in 32-bit code, ES begins at 0 and grants
-    /// all.
+    /// Not zero where string instructions go upwards and, in 32-bit code, ES begins at 0, ends at
+    /// 4 GiB and may be read and written.
     pub strings: u64,
 }
 

@@ -83,44 +83,25 @@ fn is_write(access: OpAccess) -> bool {
 /// not look at them, and it goes on to the next one.
 pub(crate) fn keeps(i: &Instruction) -> bool {
     use Mnemonic::*;
-    matches!(
-        i.mnemonic(),
-        Mov | Movzx
-            | Movsx
-            | Movsxd
-            | Add
-            | Sub
-            | And
-            | Or
-            | Xor
-            | Cmp
-            | Test
-            | Neg
-            | Not
-            | Imul
-            | Push
-            | Pop
-            | Lodsb
-            | Lodsw
-            | Lodsd
-            | Lodsq
-            | Stosb
-            | Stosw
-            | Stosd
-            | Stosq
-            | Scasb
-            | Scasw
-            | Scasd
-            | Scasq
-            | Movsb
-            | Movsw
-            | Movsd
-            | Movsq
-            | Cmpsb
-            | Cmpsw
-            | Cmpsd
-            | Cmpsq
-    )
+    i.is_string_instruction()
+        || matches!(
+            i.mnemonic(),
+            Mov | Movzx
+                | Movsx
+                | Movsxd
+                | Add
+                | Sub
+                | And
+                | Or
+                | Xor
+                | Cmp
+                | Test
+                | Neg
+                | Not
+                | Imul
+                | Push
+                | Pop
+        )
 }
 
 impl Translator<'_> {

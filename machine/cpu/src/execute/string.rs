@@ -8,7 +8,7 @@ use crate::execute::binding::{Binding, Boundary, Handler, sized};
 use crate::execute::io;
 use crate::guest::{Io, Sensitive};
 use crate::memory::Access;
-use crate::memory::segment::grants_all;
+use crate::memory::segment::is_flat;
 use crate::operation::Op;
 use crate::operation::decode::{CodeSize, Cost, width};
 use crate::state::Registers;
@@ -310,12 +310,10 @@ impl Cpu {
         }
         op.address_shift == NARROW
             && self.is_protected()
-            && segments.iter().filter_map(|number| SegmentRegister::from_encoding(*number)).all(
-                |register| {
-                    let segment = self.registers.segment(register);
-                    segment.base == 0 && grants_all(segment)
-                },
-            )
+            && segments.iter().all(|number| {
+                SegmentRegister::from_encoding(*number)
+                    .is_some_and(|register| is_flat(self.registers.segment(register)))
+            })
     }
 }
 

@@ -49,6 +49,11 @@ pub(crate) fn grants_all(segment: Segment) -> bool {
         && segment.limit == u32::MAX
 }
 
+/// Whether besides an offset in it is the linear address.
+pub(crate) fn is_flat(segment: Segment) -> bool {
+    segment.base == 0 && grants_all(segment)
+}
+
 /// Whether `[offset, offset + size)` lies in the segment.
 pub(crate) fn within_limit(segment: &Segment, offset: u64, size: u64) -> bool {
     let last = offset + (size - 1);

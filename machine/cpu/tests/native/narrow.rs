@@ -32,7 +32,7 @@ fn register(random: &mut Random) -> u8 {
 }
 
 /// ModRM with SIB and displacement.
-fn operands(random: &mut Random) -> Vec<u8> {
+pub fn operands(random: &mut Random) -> Vec<u8> {
     let reg = register(random) << 3;
     let base = random.pick(POINTERS);
     let (rm, sib) = match base {

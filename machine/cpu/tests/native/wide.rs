@@ -1,7 +1,7 @@
 //! AVX in translated code against the interpreter: random instructions of 128 and 256 bits.
 
 use crate::bench::Bench;
-use crate::code;
+use crate::{code, narrow, start};
 use bus::Random;
 use cpu::decode::Dialect;
 use iced_x86::{Decoder, DecoderOptions};
@@ -59,7 +59,8 @@ fn integer(random: &mut Random) -> u8 {
     }
 }
 
-fn instruction(random: &mut Random) -> Vec<u8> {
+/// Of 64-bit code, or of 32-bit code, which has eight registers.
+fn instruction(random: &mut Random, is_long: bool) -> Vec<u8> {
     loop {
         let (map, opcode, prefix) = match random.below(5) {
             0..=1 => {
@@ -69,8 +70,12 @@ fn instruction(random: &mut Random) -> Vec<u8> {
             2..=3 => (1, integer(random), 1),
             _ => (2, random.pick(MAP_2), 1),
         };
-        let (rex, mut rest) = code::operands(random);
-        let source = if random.one_in(3) { 0 } else { random.below(16) as u8 };
+        let registers = if is_long { 16 } else { 8 };
+        let (rex, mut rest) = match is_long {
+            true => code::operands(random),
+            false => (0, narrow::operands(random)),
+        };
+        let source = if random.one_in(3) { 0 } else { random.below(registers) as u8 };
         let width = u8::from(random.one_in(2)) << 2;
         let is_quad = u8::from(random.one_in(4)) << 7;
         let extensions = !(rex << 5) & 0xE0;
@@ -80,7 +85,8 @@ fn instruction(random: &mut Random) -> Vec<u8> {
             bytes.append(&mut rest);
         }
         bytes.push(random.next() as u8);
-        let decoded = Decoder::new(64, &bytes, DecoderOptions::AMD).decode();
+        let decoded =
+            Decoder::new(if is_long { 64 } else { 32 }, &bytes, DecoderOptions::AMD).decode();
         if !decoded.is_invalid() && decoded.len() + 1 >= bytes.len() {
             bytes.truncate(decoded.len());
             return bytes;
@@ -94,10 +100,30 @@ fn avx_does_in_translated_code_what_the_interpreter_does() {
     let mut all = 0;
     for seed in 0..ROUNDS {
         let mut random = Random(seed ^ 0xA5A5);
-        let given: Vec<u8> = (0..INSTRUCTIONS).flat_map(|_| instruction(&mut random)).collect();
+        let given: Vec<u8> =
+            (0..INSTRUCTIONS).flat_map(|_| instruction(&mut random, true)).collect();
         all += bench.round_of(seed, 0, &given);
     }
     let translated = bench.translator.completed_translated();
     assert!(all > 8 * ROUNDS, "{all} instructions in {ROUNDS} rounds");
+    assert!(2 * translated > all, "{translated} of {all} instructions in translated code");
+}
+
+#[test]
+fn avx_in_32_bit_code_does_the_same_as_well() {
+    let Some(mut bench) = Bench::new("zen4", Dialect::Amd) else { return };
+    let mut all = 0;
+    for seed in 0..ROUNDS {
+        let mut random = Random(seed ^ 0x5A5A);
+        let given: Vec<u8> =
+            (0..INSTRUCTIONS).flat_map(|_| instruction(&mut random, false)).collect();
+        all += bench.round_from(seed, |cpu, memory, random| {
+            start::set_up(cpu, memory, random);
+            narrow::make_flat(cpu);
+            narrow::write(memory, random, &given);
+        });
+    }
+    let translated = bench.translator.completed_translated();
+    assert!(all > 6 * ROUNDS, "{all} instructions in {ROUNDS} rounds");
     assert!(2 * translated > all, "{translated} of {all} instructions in translated code");
 }

@@ -39,7 +39,7 @@ fn pointer(t: &Translator<'_>, i: &Instruction, n: u32) -> Option<Guest> {
     }
 }
 
-/// Of the element: the memory operand's, or that of either.
+/// The size of the element where both operands are in memory.
 fn element(i: &Instruction) -> Option<Size> {
     Size::of(i.memory_size().size())
 }
@@ -49,7 +49,7 @@ fn begin(t: &mut Translator<'_>) {
     t.put_off_flags();
     let slow = t.slow_path();
     t.e.arithmetic_value(Arithmetic::Cmp, Size::Quad, frame::STRINGS, 0);
-    t.e.jump_if(Condition::NOT_ZERO, slow);
+    t.e.jump_if(Condition::ZERO, slow);
 }
 
 /// A pointer goes on by an element; the flags stay.
@@ -60,15 +60,26 @@ fn advance(t: &mut Translator<'_>, pointer: Guest, size: Size) {
     t.write_back(pointer, Register::RDX);
 }
 
+/// What one pointer points to in RCX, and where the other does.
+fn two_operands(
+    t: &mut Translator<'_>,
+    size: Size,
+    read: Guest,
+    (other, access): (Guest, Access),
+) -> Memory {
+    begin(t);
+    let memory = t.operand(Address::from_register(read, 0), size, Access::Read);
+    t.e.load(size, Register::RCX, memory);
+    t.e.mov(Size::Quad, ASIDE, Register::RCX);
+    let memory = t.operand(Address::from_register(other, 0), size, access);
+    t.e.load(Size::Quad, Register::RCX, ASIDE);
+    memory
+}
+
 fn moves(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {
     let size = element(i)?;
     let (to, from) = (pointer(t, i, 0)?, pointer(t, i, 1)?);
-    begin(t);
-    let memory = t.operand(Address::from_register(from, 0), size, Access::Read);
-    t.e.load(size, Register::RCX, memory);
-    t.e.mov(Size::Quad, ASIDE, Register::RCX);
-    let memory = t.operand(Address::from_register(to, 0), size, Access::Write);
-    t.e.load(Size::Quad, Register::RCX, ASIDE);
+    let memory = two_operands(t, size, from, (to, Access::Write));
     t.e.mov(size, memory, Register::RCX);
     advance(t, from, size);
     advance(t, to, size);
@@ -113,12 +124,7 @@ fn scans(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {
 fn compares(t: &mut Translator<'_>, i: &Instruction) -> Option<()> {
     let size = element(i)?;
     let (first, second) = (pointer(t, i, 0)?, pointer(t, i, 1)?);
-    begin(t);
-    let memory = t.operand(Address::from_register(first, 0), size, Access::Read);
-    t.e.load(size, Register::RCX, memory);
-    t.e.mov(Size::Quad, ASIDE, Register::RCX);
-    let memory = t.operand(Address::from_register(second, 0), size, Access::Read);
-    t.e.load(Size::Quad, Register::RCX, ASIDE);
+    let memory = two_operands(t, size, first, (second, Access::Read));
     t.e.arithmetic_load(Arithmetic::Cmp, size, Register::RCX, memory);
     advance(t, first, size);
     advance(t, second, size);

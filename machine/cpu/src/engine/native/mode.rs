@@ -1,7 +1,7 @@
 //! Which code may be translated: 64-bit code, and 32-bit code whose segments can refuse nothing.
 
 use crate::Cpu;
-use crate::memory::segment::grants_all;
+use crate::memory::segment::{grants_all, is_flat};
 use crate::operation::decode::CodeSize;
 use crate::state::Registers;
 use arch::control::rflags;
@@ -14,24 +14,24 @@ use translate::{Mode, Windows};
 pub(crate) fn translated_mode(cpu: &Cpu, size: CodeSize) -> Option<Mode> {
     match size {
         CodeSize::Bits64 => Some(Mode::Long),
-        CodeSize::Bits32 => (cpu.is_protected() && cpu.registers.is_flat()).then_some(Mode::Flat),
+        CodeSize::Bits32 => (cpu.is_protected() && cpu.registers.are_flat()).then_some(Mode::Flat),
         CodeSize::Bits16 => None,
     }
 }
 
 impl Registers {
     /// Whether CS, DS and SS are what [`Mode::Flat`] says.
-    fn is_flat(&self) -> bool {
+    fn are_flat(&self) -> bool {
         let [cs, ds, ss] = [SegmentRegister::Cs, SegmentRegister::Ds, SegmentRegister::Ss]
             .map(|register| self.segment(register));
-        let is_whole = [cs, ds, ss].iter().all(|one| one.base == 0 && one.limit == u32::MAX);
-        is_whole && grants_all(ds) && grants_all(ss) && ss.attributes.is_big()
+        let is_whole = cs.base == 0 && cs.limit == u32::MAX;
+        is_whole && is_flat(ds) && is_flat(ss) && ss.attributes.is_big()
     }
 
     /// Whether string instructions go upwards, to what nothing but paging can refuse.
     pub(super) fn goes_up(&self, mode: Mode) -> bool {
-        let es = self.segment(SegmentRegister::Es);
-        !self.flags.has(rflags::DF) && (mode == Mode::Long || es.base == 0 && grants_all(es))
+        !self.flags.has(rflags::DF)
+            && (mode == Mode::Long || is_flat(self.segment(SegmentRegister::Es)))
     }
 
     /// What code adds to the addresses of a segment.
