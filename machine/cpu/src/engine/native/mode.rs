@@ -29,12 +29,14 @@ impl Registers {
     }
 
     /// Whether string instructions go upwards, to what nothing but paging can refuse.
+    #[inline(always)]
     pub(super) fn goes_up(&self, mode: Mode) -> bool {
         !self.flags.has(rflags::DF)
             && (mode == Mode::Long || is_flat(self.segment(SegmentRegister::Es)))
     }
 
     /// What code adds to the addresses of a segment.
+    #[inline(always)]
     pub(super) fn shown_base(&self, register: SegmentRegister, mode: Mode) -> u64 {
         let base = self.bases()[register as usize];
         match mode {

@@ -178,6 +178,7 @@ impl Machine for Session<'_, '_> {
         }
     }
 
+    #[inline(always)]
     fn windows(&mut self) -> Windows<'_> {
         let cpu = &mut *self.cpu;
         let base = |register| cpu.registers.shown_base(register, self.mode);
