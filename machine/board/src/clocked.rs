@@ -2,7 +2,7 @@
 //! so each clock has code of its own.
 
 use crate::cost::CostProfile;
-use cpu::CodeCache;
+use cpu::{CodeCache, Cpu};
 
 /// As many clocks as AMD's parts have P-states, and one more; code for others is decoded again.
 const MOST: usize = 4;
@@ -15,7 +15,7 @@ pub(crate) struct Clocked {
 
 impl Clocked {
     /// Code at a clock, which is executed as `usual` is.
-    pub fn at(&mut self, hertz: u64, costs: &CostProfile, usual: &CodeCache) -> &mut CodeCache {
+    fn at(&mut self, hertz: u64, costs: &CostProfile, usual: &CodeCache) -> &mut CodeCache {
         let found = self.caches.iter().position(|(known, _)| *known == hertz);
         let cache = match found {
             Some(place) => self.caches.remove(place),
@@ -27,6 +27,19 @@ impl Clocked {
         self.caches.push(cache);
         let last = self.caches.len() - 1;
         &mut self.caches[last].1
+    }
+
+    /// Of the code that a processor runs: the `usual`, or at the clock that its software chose.
+    pub fn of<'a>(
+        &'a mut self,
+        cpu: &Cpu,
+        costs: &CostProfile,
+        usual: &'a mut CodeCache,
+    ) -> &'a mut CodeCache {
+        match cpu.clock.core_hertz() {
+            hertz if hertz == cpu.model.core_hertz() => usual,
+            hertz => self.at(hertz, costs, usual),
+        }
     }
 
     /// Whether some clock was not the usual one.

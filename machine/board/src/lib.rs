@@ -33,6 +33,7 @@ mod store_buffers;
 pub mod topology;
 mod translated;
 mod turn;
+mod waits;
 mod wiring;
 
 pub use coverage::Covered;

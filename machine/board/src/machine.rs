@@ -12,6 +12,7 @@ use crate::recall::Recall;
 use crate::store_buffers;
 use crate::topology::{BadTopology, Level, Topology};
 use crate::turn::Turn;
+use crate::waits::Waits;
 use crate::wiring::Wiring;
 use arch::apic::ApicBase;
 use arch::control::{Cr0, Cr4, Efer};
@@ -155,6 +156,7 @@ pub struct Machine {
     pub(crate) channels: Channels,
     pub(crate) awaits_output: bool,
     pub(crate) moments: Moments,
+    pub(crate) waits: Waits,
     /// Empty between deliveries.
     pub(crate) delivered: Delivered,
     /// The processor that ended the last run before an instruction that a debugger wants to stop
@@ -222,6 +224,7 @@ impl Machine {
             channels: Channels::default(),
             awaits_output: false,
             moments: Moments::default(),
+            waits: Waits::default(),
             delivered: Delivered::default(),
             at_point: None,
             recall: Recall::default(),

@@ -37,6 +37,12 @@ impl Machine {
     pub fn run(&mut self, limits: Limits) -> Option<Outcome> {
         self.at_point = None;
         self.refresh_all();
+        let outcome = self.run_turns(limits);
+        self.leave_waits();
+        outcome
+    }
+
+    fn run_turns(&mut self, limits: Limits) -> Option<Outcome> {
         while self.outcome.is_none() {
             let is_over = self.instructions_left(limits) == 0 || self.has_awaited_output();
             if is_over || self.recall.take() {
@@ -70,6 +76,10 @@ impl Machine {
                 self.state.now = limits.until;
                 return None;
             }
+            if self.waits.has(cpu) {
+                self.pass_waits(device, limits);
+                continue;
+            }
             if self.step(cpu, at, device, limits) == RunEnd::Point {
                 self.at_point = Some(CpuIndex(cpu as u16));
                 return None;
@@ -90,13 +100,17 @@ impl Machine {
         // Between two runs anybody may have changed a device.
         self.state.wiring.devices_mut();
         self.moments.clear(self.state.cpus.len());
+        self.waits.clear(self.state.cpus.len());
         self.moments.shortest_message = self.costs.shortest_message();
         self.moments.refreshed_at = self.memory.watched_writes;
         (0..self.state.cpus.len()).for_each(|index| self.refresh(index));
     }
 
     /// After something changed that decides when a processor next does something.
-    fn refresh(&mut self, index: usize) {
+    pub(crate) fn refresh(&mut self, index: usize) {
+        if self.waits.has(index) {
+            return self.moments.set(index, None, false);
+        }
         let moment = self.next_moment(index);
         let is_waiting = self.state.cpus[index].pending.activity() == Activity::Waiting;
         self.moments.set(index, moment, is_waiting);
@@ -129,7 +143,8 @@ impl Machine {
         if std::mem::replace(&mut self.moments.refreshed_at, writes) != writes {
             self.moments.waiting().into_iter().for_each(|index| self.refresh(index));
         }
-        self.moments.earliest()
+        let earliest = [self.moments.earliest(), self.waits.earliest()];
+        earliest.into_iter().flatten().min_by_key(|(index, at)| (*at, *index))
     }
 
     /// The processor whose turn it is, or comes next if no device has something to do before.
@@ -152,7 +167,8 @@ impl Machine {
         self.state.now = self.state.now.max(at);
         self.wake(index, at);
         let stores = self.begin_stores(index, at);
-        let others = self.moments.earliest_but(index);
+        let waits = self.waits.earliest().map(|(_, at)| at);
+        let others = [self.moments.earliest_but(index), waits].into_iter().flatten().min();
         let short = stores.filter(|(near, _)| others < Some(*near) && others.is_some());
         let horizon = others.map(|moment| moment.saturating_add(self.moments.shortest_message));
         let inbox = self.state.inboxes[index].next();
@@ -179,6 +195,7 @@ impl Machine {
     pub(crate) fn go_on(&mut self, turn: Turn, limits: Limits) -> RunEnd {
         let left = self.instructions_left(limits);
         let begin = self.state.cpus[usize::from(turn.cpu.0)].clock.now();
+        let looks = self.wants_look(usize::from(turn.cpu.0), limits);
         self.memory.begin_probe(Initiator::Cpu(turn.cpu), begin);
         self.lend_stores(usize::from(turn.cpu.0));
         let mut bus = Bus { memory: &mut self.memory, platform: &mut self.state.wiring };
@@ -187,14 +204,16 @@ impl Machine {
         if cpu.clock.has_changed() {
             cpu.clock.set_costs(self.costs.step_costs_at(hertz));
         }
-        let cache = match hertz == cpu.model.core_hertz() {
-            true => &mut self.cache,
-            false => self.clocked.at(hertz, &self.costs, &self.cache),
-        };
-        let end = cpu.run(cache, &mut bus, turn.until.min(limits.until), left);
+        let cache = self.clocked.of(cpu, &self.costs, &mut self.cache);
+        let until = turn.until.min(limits.until);
+        let round = looks.then(|| cpu.look_at_round(cache, &mut bus, until)).flatten();
+        let end = cpu.run(cache, &mut bus, until, left);
         let is_cut = matches!(end, RunEnd::Time | RunEnd::Instructions | RunEnd::Point)
             && cpu.clock.now() < turn.until;
         self.state.turn = is_cut.then_some(turn);
+        if end == RunEnd::Time && !is_cut {
+            self.waits.note_turn(cpu, looks, round);
+        }
         self.take_stores_back(turn, !is_cut);
         if end == RunEnd::Shutdown {
             let cpu = &self.state.cpus[usize::from(turn.cpu.0)];
@@ -304,6 +323,7 @@ impl Machine {
             }
         }
         for index in delivered.reached.drain(..) {
+            self.leave_wait(index);
             self.refresh(index);
         }
         self.delivered = delivered;

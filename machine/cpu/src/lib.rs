@@ -32,7 +32,7 @@ pub mod vmx;
 mod width;
 
 pub use costs::{Step, StepCosts};
-pub use engine::{Classes, CodeCache, Covered, blocks, native};
+pub use engine::{Classes, CodeCache, Covered, Round, Waiting, blocks, native};
 pub use flags::Flags;
 pub use guest::{Guest, Running};
 pub use memory::{BadTranslation, Tlb, Translation};

@@ -11,5 +11,6 @@ mod multiboot2;
 mod program;
 mod recalled;
 mod restored;
+mod spinning;
 mod stopped;
 mod waiting;

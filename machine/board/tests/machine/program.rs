@@ -9,10 +9,10 @@ use iced_x86::code_asm::*;
 pub const LOAD: u32 = 0x10_0000;
 /// Where the parts of an image are.
 pub const MAIN: usize = 0x20;
-pub const SUBROUTINE: usize = 0x200;
-pub const HANDLER: usize = 0x240;
-pub const TRAMPOLINE: usize = 0x280;
-const SIZE: usize = 0x300;
+pub const SUBROUTINE: usize = 0x300;
+pub const HANDLER: usize = 0x400;
+pub const TRAMPOLINE: usize = 0x440;
+const SIZE: usize = 0x4C0;
 
 pub type Code<'a> = &'a dyn Fn(&mut CodeAssembler) -> Result<(), IcedError>;
 
@@ -24,11 +24,7 @@ pub fn assemble(at: usize, write: Code<'_>) -> Vec<u8> {
 
 /// Copies the second processor's program to 8000h and starts it there.
 pub fn start_second(a: &mut CodeAssembler, length: usize) -> Result<(), IcedError> {
-    a.mov(esi, LOAD + TRAMPOLINE as u32)?;
-    a.mov(edi, 0x8000)?;
-    a.mov(ecx, length as u32)?;
-    a.cld()?;
-    a.rep().movsb()?;
+    copy_trampoline(a, length)?;
     for (register, value) in
         [(0xFEE0_0310u32, 0x0100_0000), (0xFEE0_0300, 0x4500), (0xFEE0_0300, 0x4608)]
     {
@@ -36,6 +32,23 @@ pub fn start_second(a: &mut CodeAssembler, length: usize) -> Result<(), IcedErro
         a.mov(dword_ptr(edi), value)?;
     }
     Ok(())
+}
+
+/// The same for all processors but the first.
+pub fn start_others(a: &mut CodeAssembler, length: usize) -> Result<(), IcedError> {
+    copy_trampoline(a, length)?;
+    for value in [0xC_4500, 0xC_4608] {
+        a.mov(dword_ptr(0xFEE0_0300_u32), value)?;
+    }
+    Ok(())
+}
+
+fn copy_trampoline(a: &mut CodeAssembler, length: usize) -> Result<(), IcedError> {
+    a.mov(esi, LOAD + TRAMPOLINE as u32)?;
+    a.mov(edi, 0x8000)?;
+    a.mov(ecx, length as u32)?;
+    a.cld()?;
+    a.rep().movsb()
 }
 
 /// An image that says itself where it wants to be, of parts with their places.

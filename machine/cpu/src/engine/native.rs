@@ -8,8 +8,8 @@
 
 mod mode;
 pub(crate) mod policy;
-pub(crate) mod round;
 pub(crate) mod session;
+pub(crate) mod skip;
 pub(crate) mod spin;
 mod verification;
 pub(crate) mod verify;

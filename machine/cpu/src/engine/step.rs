@@ -5,7 +5,7 @@ use super::cache::CodeCache;
 use super::room::Room;
 use crate::engine::dispatch;
 use crate::engine::ending;
-use crate::engine::native::round;
+use crate::engine::native::skip;
 use crate::system::branch_record;
 use crate::system::debug;
 use crate::system::local_apic;
@@ -92,7 +92,7 @@ impl Cpu {
                 let CodeCache { blocks, native } = cache;
                 let asked = dispatch::run_blocks(self, blocks, native.as_deref_mut(), bus, room);
                 if let Some(native) = native {
-                    round::skip_rounds(self, blocks, native, bus, room);
+                    skip::skip_rounds(self, blocks, native, bus, room);
                 }
                 if let Some(place) = asked {
                     dispatch::run_asked(self, blocks, bus, room, place);

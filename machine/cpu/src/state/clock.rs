@@ -169,7 +169,7 @@ impl Clock {
 
     /// Where the clock of the processor stands that is furthest behind of all others.
     #[inline(always)]
-    pub(crate) fn others(&self) -> Picoseconds {
+    pub fn others(&self) -> Picoseconds {
         self.others
     }
 
