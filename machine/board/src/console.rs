@@ -34,6 +34,19 @@ impl Machine {
         taken
     }
 
+    /// Tells the guest that nothing more comes by a channel; false as long as it has not opened the
+    /// port and read what came before.
+    pub fn end_channel(&mut self, channel: Channel) -> bool {
+        let Channel { console, port } = channel;
+        let at = self.state.now;
+        let wiring = &mut self.state.wiring;
+        let is_told = wiring.with_devices(&mut self.memory, at, |chipset, cx| {
+            chipset.end_console(cx, console, port)
+        });
+        self.deliver();
+        is_told
+    }
+
     /// Bytes of all channels that were lost because the host did not take what came before.
     pub fn lost_channel_bytes(&self) -> u64 {
         self.channels.lost

@@ -28,6 +28,7 @@ mod recall;
 mod record;
 mod schedule;
 mod server;
+pub mod shared_folder;
 pub mod snapshot;
 mod store_buffers;
 pub mod topology;

@@ -108,6 +108,15 @@ pub enum SnapshotError {
         /// What is wrong with it.
         why: String,
     },
+    /// A part of what the guest goes on with is not the machine's.
+    #[error(
+        "{file}: a machine with a shared folder cannot be saved: what its guest has open there is \
+         no part of it"
+    )]
+    Elsewhere {
+        /// Its name, as given.
+        file: String,
+    },
     /// The state cannot be encoded, or is not one of such a machine.
     #[error("{file}: the state cannot be used: {why}")]
     State {

@@ -80,6 +80,10 @@ macro_rules! registry {
             fn disk_mut(&mut self) -> Option<&mut Disk> {
                 match self { $(Self::$kind(device) => device.disk_mut(),)* }
             }
+
+            fn has_session_elsewhere(&self) -> bool {
+                match self { $(Self::$kind(device) => device.has_session_elsewhere(),)* }
+            }
         }
 
         impl Request {

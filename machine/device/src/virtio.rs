@@ -22,6 +22,7 @@ mod chain;
 pub mod console;
 pub mod entropy;
 pub mod network;
+pub mod nine_p;
 mod queue;
 mod round;
 
@@ -29,6 +30,7 @@ use block::Block;
 use console::Console;
 use entropy::Entropy;
 use network::Network;
+use nine_p::NineP;
 use queue::{Broken, MAXIMUM_SIZE, NO_VECTOR, Queue};
 use round::{Budget, Progress};
 
@@ -81,6 +83,8 @@ pub enum Model {
     Console(Console),
     /// Reproducible random bytes.
     Entropy(Entropy),
+    /// A file system that is elsewhere, by 9P messages.
+    NineP(NineP),
 }
 
 impl Model {
@@ -91,6 +95,7 @@ impl Model {
             Self::Block(_) => 2,
             Self::Console(_) => 3,
             Self::Entropy(_) => 4,
+            Self::NineP(_) => 9,
         }
     }
 
@@ -99,14 +104,14 @@ impl Model {
             Self::Network(_) => class::ETHERNET,
             Self::Block(_) => class::MASS_STORAGE,
             Self::Console(_) => class::COMMUNICATION,
-            Self::Entropy(_) => class::UNDEFINED,
+            Self::Entropy(_) | Self::NineP(_) => class::UNDEFINED,
         }
     }
 
     fn queue_count(&self) -> usize {
         match self {
             Self::Network(_) => 2,
-            Self::Block(_) | Self::Entropy(_) => 1,
+            Self::Block(_) | Self::Entropy(_) | Self::NineP(_) => 1,
             Self::Console(console) => console.queue_count(),
         }
     }
@@ -117,6 +122,7 @@ impl Model {
             Self::Block(block) => block.features(),
             Self::Console(console) => console.features(),
             Self::Entropy(_) => 0,
+            Self::NineP(nine_p) => nine_p.features(),
         }
     }
 
@@ -126,6 +132,7 @@ impl Model {
             Self::Block(block) => block.read_configuration(offset, size),
             Self::Console(console) => console.read_configuration(offset, size),
             Self::Entropy(_) => 0,
+            Self::NineP(nine_p) => nine_p.read_configuration(offset, size),
         }
     }
 
@@ -145,6 +152,10 @@ impl Model {
             },
             Self::Entropy(entropy) => match queues.get_mut(index) {
                 Some(queue) => entropy.process(queue, port, budget),
+                None => Ok(Progress::Idle),
+            },
+            Self::NineP(nine_p) => match queues.get_mut(index) {
+                Some(queue) => nine_p.process(queue, port, budget),
                 None => Ok(Progress::Idle),
             },
         }
@@ -193,13 +204,14 @@ impl PciRequest for Model {
             Self::Console(console) => format!("console {:?}", console.names()),
             Self::Network(_) => "network".to_owned(),
             Self::Entropy(_) => "entropy".to_owned(),
+            Self::NineP(nine_p) => format!("9p {:?}", nine_p.tag()),
         }
     }
 
     fn disk(&self) -> Option<&Disk> {
         match self {
             Self::Block(block) => Some(&block.disk),
-            Self::Network(_) | Self::Console(_) | Self::Entropy(_) => None,
+            Self::Network(_) | Self::Console(_) | Self::Entropy(_) | Self::NineP(_) => None,
         }
     }
 }
@@ -270,8 +282,12 @@ impl PciDevice for Virtio {
     fn disk_mut(&mut self) -> Option<&mut Disk> {
         match &mut self.model {
             Model::Block(block) => Some(&mut block.disk),
-            Model::Network(_) | Model::Console(_) | Model::Entropy(_) => None,
+            Model::Network(_) | Model::Console(_) | Model::Entropy(_) | Model::NineP(_) => None,
         }
+    }
+
+    fn has_session_elsewhere(&self) -> bool {
+        matches!(self.model, Model::NineP(_))
     }
 }
 
@@ -337,6 +353,14 @@ impl Virtio {
         accepted
     }
 
+    /// The end of a console port's input; false as long as the guest has not read what came before.
+    pub(crate) fn end_input(&mut self, port: &mut Attachment, console_port: usize) -> bool {
+        let Model::Console(console) = &mut self.model else { return false };
+        let is_told = console.end_input(console_port);
+        self.process(port, console::CONTROL_INPUT);
+        is_told
+    }
+
     fn features(&self) -> u64 {
         self.model.features()
             | (Feature::INDIRECT_DESCRIPTORS
@@ -391,6 +415,7 @@ impl Virtio {
         match &mut self.model {
             Model::Console(console) => console.reset(),
             Model::Network(network) => network.source.stop(),
+            Model::NineP(nine_p) => nine_p.reset(),
             Model::Block(_) | Model::Entropy(_) => {}
         }
         self.status = Status::empty();

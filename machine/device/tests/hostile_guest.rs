@@ -14,12 +14,13 @@ use device::virtio::block::Block;
 use device::virtio::console::Console;
 use device::virtio::entropy::Entropy;
 use device::virtio::network::Network;
-use device::{Chipset, ChipsetConfiguration, map};
+use device::virtio::nine_p::{FileServer, NineP};
+use device::{Chipset, ChipsetConfiguration, Device, map};
 use proptest::prelude::*;
 
 const MEMORY_SIZE: u64 = 1 << 20;
 const DISK_SIZE: usize = 1 << 16;
-const DEVICES: u64 = 4;
+const DEVICES: u64 = 5;
 /// Registers of virtio device n, as the board assigns them: 16 KiB of registers, 4 KiB of table.
 const REGION: u64 = 0x8000;
 /// Behind the region of the test function.
@@ -177,6 +178,7 @@ impl Board {
                 Model::Console(Console::new(&["results".into()])).into(),
                 Model::Network(Network::new(mac, source)).into(),
                 Model::Entropy(Entropy::new(1)).into(),
+                Model::NineP(NineP::new("host", Box::new(Counting(0)))).into(),
                 Wire::Pair.into(),
                 Wire::Source(Reaction::Reflect, None).into(),
                 Drive(disk()).into(),
@@ -373,6 +375,16 @@ impl Board {
         for disk in chipset.disks_mut() {
             disk.attach(storage()).expect("the same size");
         }
+        let ours = self.chipset.pci.functions().iter();
+        for (restored, ours) in chipset.pci.functions_mut().iter_mut().zip(ours) {
+            // Its server is elsewhere.
+            if let (Device::Virtio(restored), Device::Virtio(ours)) =
+                (&mut restored.device, &ours.device)
+                && matches!(ours.model, Model::NineP(_))
+            {
+                restored.model = ours.model.clone();
+            }
+        }
         Self { chipset, ram: self.ram.clone(), now: self.now }
     }
 }
@@ -388,6 +400,25 @@ const SUBMISSION: Submission = Submission {
     prp2: 0,
     arguments: [5, 0, 0, 0, 0, 0],
 };
+
+/// Gives as much as there is room for, of what it was asked so far.
+#[derive(Clone, Debug)]
+struct Counting(usize);
+
+impl FileServer for Counting {
+    fn answer(&mut self, message: &[u8], room: usize) -> Vec<u8> {
+        self.0 += message.len();
+        vec![self.0 as u8; room]
+    }
+
+    fn reset(&mut self) {
+        self.0 = 0;
+    }
+
+    fn duplicate(&self) -> Box<dyn FileServer> {
+        Box::new(self.clone())
+    }
+}
 
 fn storage() -> Box<MemoryStorage> {
     Box::new(MemoryStorage::new((0..DISK_SIZE).map(|i| (i / 512) as u8).collect()))

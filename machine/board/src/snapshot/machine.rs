@@ -6,6 +6,7 @@
 use super::{ConfigurationDigest, SnapshotError, SnapshotReader, save};
 use crate::machine::{Configuration, Machine, MachineError, State};
 use bus::GuestMemory;
+use device::pci::PciDevice;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 use trace::TraceHash;
@@ -77,6 +78,10 @@ impl Machine {
         mut output: &mut dyn Write,
         configuration: ConfigurationDigest,
     ) -> Result<(), SnapshotError> {
+        let functions = self.state.wiring.chipset.pci.functions();
+        if functions.iter().any(|function| function.device.has_session_elsewhere()) {
+            return Err(SnapshotError::Elsewhere { file: file.into() });
+        }
         let lines = (0..self.memory.watched_lines.len()).map(|page| self.memory.lines_of(page));
         let watched = by_page(lines);
         let generations = by_page(self.memory.generations.iter().copied());

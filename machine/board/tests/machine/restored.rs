@@ -6,12 +6,13 @@ use crate::program::{
     started,
 };
 use arch::time::Picoseconds;
+use board::shared_folder::{self, Access};
 use board::topology::Topology;
 use board::{Configuration, Limits, Machine, Outcome};
 use cpu::CpuModel;
 use device::nvme::Drive;
 use device::storage::Disk;
-use device::virtio::{Model, console::Console};
+use device::virtio::{Model, console::Console, nine_p::NineP};
 use iced_x86::code_asm::*;
 
 /// The second processor's program at 8000h: it counts without end.
@@ -170,4 +171,17 @@ fn a_truncated_snapshot_is_an_error_that_names_file_and_offset() {
         let message = error.map(|error| error.to_string()).unwrap_or_default();
         assert!(message.starts_with("snapshot: truncated inside"), "{length}: {message}");
     }
+}
+
+#[test]
+fn a_machine_with_a_shared_folder_is_not_saved() {
+    let folder = tempfile::tempdir().expect("a writable folder");
+    let server = shared_folder::open(folder.path(), Access::ReadOnly).expect("a folder");
+    let mut configuration = configuration();
+    configuration.functions.push(Model::NineP(NineP::new("host", server)).into());
+    let machine = Machine::new(&configuration).expect("a machine");
+    let mut file = Vec::new();
+    let refusal = machine.save("snapshot", &mut file, configuration.digest()).expect_err("shared");
+    assert!(refusal.to_string().contains("shared folder"), "{refusal}");
+    assert!(file.is_empty());
 }

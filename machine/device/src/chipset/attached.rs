@@ -3,12 +3,12 @@
 
 use super::Chipset;
 use crate::intel_82599::VirtualFunction;
-use crate::pci::PciDevice;
+use crate::pci::{Attachment, PciDevice};
 use crate::registry::{self, Device, Request};
 use crate::storage::{Disk, StorageError};
-use crate::virtio::Model;
 use crate::virtio::console::Console;
 use crate::virtio::network::Network;
+use crate::virtio::{Model, Virtio};
 use arch::identity::RequesterId;
 use arch::pci::FunctionAddress;
 use bus::Context;
@@ -68,15 +68,33 @@ impl Chipset {
         port: usize,
         bytes: &[u8],
     ) -> usize {
+        let give = |device: &mut Virtio, attachment: &mut Attachment| {
+            device.receive_input(attachment, port, bytes)
+        };
+        self.with_console(cx, console, give).unwrap_or(0)
+    }
+
+    /// The end of a port's input; false as long as the guest has not read what came before.
+    pub fn end_console(&mut self, cx: &mut Context, console: usize, port: usize) -> bool {
+        let end =
+            |device: &mut Virtio, attachment: &mut Attachment| device.end_input(attachment, port);
+        self.with_console(cx, console, end).unwrap_or(false)
+    }
+
+    fn with_console<T>(
+        &mut self,
+        cx: &mut Context,
+        console: usize,
+        act: impl FnOnce(&mut Virtio, &mut Attachment) -> T,
+    ) -> Option<T> {
         let consoles = self.pci.functions().iter().enumerate();
-        let index = consoles.filter(|(_, f)| is_console(&f.device)).nth(console);
-        let Some((index, _)) = index else { return 0 };
-        let accepted = self.pci.with_function(cx, index, |function, cx| {
+        let (index, _) = consoles.filter(|(_, f)| is_console(&f.device)).nth(console)?;
+        let done = self.pci.with_function(cx, index, |function, cx| {
             let (device, mut attachment) = function.split(cx);
             let Device::Virtio(device) = device else { return None };
-            Some(device.receive_input(&mut attachment, port, bytes))
+            Some(act(device, &mut attachment))
         });
-        accepted.flatten().unwrap_or(0)
+        done.flatten()
     }
 
     fn models_mut(&mut self) -> impl Iterator<Item = &mut Model> {

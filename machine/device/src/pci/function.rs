@@ -39,6 +39,11 @@ pub trait PciDevice {
     fn disk_mut(&mut self) -> Option<&mut Disk> {
         None
     }
+
+    /// Whether a guest has things open by it that are not part of its state.
+    fn has_session_elsewhere(&self) -> bool {
+        false
+    }
 }
 
 /// Configuration space only: bridges, and functions whose registers are kept elsewhere.

@@ -24,7 +24,7 @@ const PIECE: usize = 4096;
 const FEATURE_MULTIPORT: u64 = 1 << 1;
 
 /// Queues: input and output of port 0, control in both directions, then the other ports.
-const CONTROL_INPUT: usize = 2;
+pub(super) const CONTROL_INPUT: usize = 2;
 const CONTROL_OUTPUT: usize = 3;
 
 mod event {
@@ -110,6 +110,17 @@ impl Console {
         let accepted = bytes.len().min(INPUT_LIMIT.saturating_sub(port.input.len()));
         port.input.extend(&bytes[..accepted]);
         accepted
+    }
+
+    /// Tells the guest that nothing more comes to a named port, once it has read all that came.
+    /// False as long as it has not.
+    pub(super) fn end_input(&mut self, index: usize) -> bool {
+        let has_read =
+            self.ports.get(index).is_some_and(|port| port.is_open && port.input.is_empty());
+        if has_read {
+            self.say(index as u32, event::PORT_OPEN, 0, &[]);
+        }
+        has_read
     }
 
     pub(super) fn process(

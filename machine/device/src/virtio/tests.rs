@@ -9,6 +9,9 @@ use crate::storage::{Disk, MemoryStorage, WriteMode};
 use arch::address::SystemPhysical;
 use bus::Effect;
 
+mod console;
+mod nine_p;
+
 const NEXT: u16 = 1;
 const WRITE: u16 = 2;
 const INDIRECT: u16 = 4;
@@ -493,20 +496,6 @@ fn a_console_moves_bytes_both_ways_and_names_its_ports() {
     assert_eq!(rig.load(DATA, 5), b"hello");
     assert_eq!(rig.chipset.feed_console(&mut rig.bench.context(), 0, 0, &[0; 1 << 20]), 1 << 20);
     assert_eq!(rig.chipset.feed_console(&mut rig.bench.context(), 1, 0, b"x"), 0);
-}
-
-#[test]
-fn input_waits_until_the_guest_has_opened_the_port() {
-    let mut rig = Rig::live(Model::Console(Console::new(&["orders".into()])), 1 << 1);
-    assert_eq!(rig.chipset.feed_console(&mut rig.bench.context(), 0, 1, b"go"), 2);
-    rig.submit(4, &[(DATA, 8, WRITE)]);
-    assert_eq!(rig.used(4), [0; 0]);
-    for event in [0, 6] {
-        rig.store(HEADER, &[1, 0, 0, 0, event, 0, 1, 0]);
-        rig.submit(3, &[(HEADER, 8, 0)]);
-    }
-    assert_eq!(rig.used(4), [2]);
-    assert_eq!(rig.load(DATA, 2), b"go");
 }
 
 #[test]
