@@ -79,6 +79,17 @@ impl Sandbox {
         self.rules.push((folder.into(), kept()));
     }
 
+    /// A folder that is read, with all that is in it.
+    pub fn shows(&mut self, folder: impl Into<PathBuf>) {
+        self.rules.push((folder.into(), AccessFs::ReadFile | AccessFs::ReadDir));
+    }
+
+    /// A folder that a guest may change, with all that is in it.
+    pub fn shares(&mut self, folder: impl Into<PathBuf>) {
+        let made = AccessFs::MakeDir | AccessFs::MakeSym | AccessFs::RemoveDir | AccessFs::Refer;
+        self.rules.push((folder.into(), kept() | made));
+    }
+
     /// A name that is taken away from a folder in the end.
     pub fn removes(&mut self, path: &Path) {
         self.put(path, AccessFs::RemoveFile.into());

@@ -2,12 +2,15 @@
 //! under a name that other options refer to.
 
 use super::place::Place;
+use std::path::PathBuf;
 
 /// A place where characters come and go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Character {
     /// A socket file or the terminal.
     At(Place),
+    /// A file that is written.
+    File(PathBuf),
     /// What is written is lost.
     Nothing,
 }
@@ -22,7 +25,7 @@ pub(super) fn parse(known: &Characters, text: &str) -> Result<(String, Character
     for word in words.split(',').filter(|word| !word.is_empty()) {
         match word.split_once('=') {
             Some(("id", value)) => name = Some(value.to_owned()),
-            Some(("path", value)) if kind == "socket" => path = Some(value),
+            Some(("path", value)) if matches!(kind, "socket" | "file") => path = Some(value),
             Some(("mux" | "signal" | "logfile" | "logappend", _)) => {}
             _ if kind == "socket" => rest += &format!(",{word}"),
             _ => return Err(format!("{word}: no such word")),
@@ -35,11 +38,12 @@ pub(super) fn parse(known: &Characters, text: &str) -> Result<(String, Character
     let character = match kind {
         "stdio" => Character::At(Place::parse("stdio")?),
         "null" => Character::Nothing,
+        "file" => Character::File(path.ok_or("path=PATH is missing")?.into()),
         "socket" => {
             let path = path.ok_or("a socket is a file of this machine: path=PATH,server=on")?;
             Character::At(Place::parse(&format!("unix:{path}{rest}"))?)
         }
-        _ => return Err(format!("{kind}: only socket, stdio and null")),
+        _ => return Err(format!("{kind}: only socket, file, stdio and null")),
     };
     Ok((name, character))
 }

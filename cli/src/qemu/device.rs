@@ -1,6 +1,7 @@
 //! QEMU's devices and what is behind them.
 
 use super::character::{self, Character};
+use super::folder::Folder;
 use super::place::Place;
 use super::request::{Question, Request};
 
@@ -16,10 +17,16 @@ enum Kind {
     Network,
     /// The serial port, at a character device.
     Serial,
+    /// A port of the console, at a character device.
+    Port,
+    /// A folder of this computer.
+    Folder,
+    /// It has none, and who asks for it goes on without.
+    Missing(&'static str),
 }
 
 /// Devices, a row each.
-const DEVICES: [(&str, Kind); 12] = [
+const DEVICES: &[(&str, Kind)] = &[
     ("isa-debug-exit", Kind::Has),
     ("pc-testdev", Kind::Has),
     ("pci-testdev", Kind::Has),
@@ -29,6 +36,15 @@ const DEVICES: [(&str, Kind); 12] = [
     ("virtio-net-pci", Kind::Network),
     ("virtio-net", Kind::Network),
     ("isa-serial", Kind::Serial),
+    ("virtio-serial-pci", Kind::Has),
+    ("virtio-serial-device", Kind::Has),
+    ("virtio-serial", Kind::Has),
+    ("virtserialport", Kind::Port),
+    ("virtconsole", Kind::Port),
+    ("virtio-9p-pci", Kind::Folder),
+    ("virtio-9p-device", Kind::Folder),
+    ("virtio-9p", Kind::Folder),
+    ("i6300esb", Kind::Missing("there is no watchdog")),
     ("ioatdma", Kind::Gets("--device", "ioat")),
     ("intel-iommu", Kind::Gets("--iommu", "on")),
     ("amd-iommu", Kind::Gets("--iommu", "on")),
@@ -70,6 +86,16 @@ pub(super) fn add(request: &mut Request, text: &str) -> Result<(), String> {
         Kind::Serial => {
             return value("chardev").map_or(Ok(()), |name| serial_at(request, name));
         }
+        Kind::Port => {
+            let at = value("chardev").ok_or("chardev=ID is missing")?;
+            return port_at(request, value("name").filter(|_| name == "virtserialport"), at);
+        }
+        Kind::Folder => {
+            let folder = value("fsdev").ok_or("fsdev=ID is missing")?;
+            let tag = value("mount_tag").ok_or("mount_tag=TAG is missing")?;
+            return mount(request, folder, tag);
+        }
+        Kind::Missing(why) => request.ignore(&format!("-device {text}: {why}")),
     }
     Ok(())
 }
@@ -140,18 +166,25 @@ pub(super) fn interface(request: &mut Request, text: &str) -> Result<(), String>
     }
 }
 
-const ONLY_STDIO: &str = "the serial port is at standard input and output: only stdio";
+const ONLY_STDIO: &str =
+    "the serial port is at standard input and output or at a file: only stdio, null and file:PATH";
+/// Where output goes that nobody reads.
+const NOWHERE: &str = "/dev/null";
 
 pub(super) fn serial(request: &mut Request, text: &str) -> Result<(), String> {
     match text {
         "stdio" | "mon:stdio" => Ok(()),
         "none" | "null" => {
-            request.ignore(&format!("-serial {text}: the serial port is at standard output"));
+            request.serial = Some(NOWHERE.to_owned());
             Ok(())
         }
-        _ => match text.strip_prefix("chardev:") {
-            Some(name) => serial_at(request, name),
-            None => Err(ONLY_STDIO.into()),
+        _ => match (text.strip_prefix("chardev:"), text.strip_prefix("file:")) {
+            (Some(name), _) => serial_at(request, name),
+            (_, Some(path)) => {
+                request.serial = Some(path.to_owned());
+                Ok(())
+            }
+            _ => Err(ONLY_STDIO.into()),
         },
     }
 }
@@ -164,8 +197,59 @@ fn serial_at(request: &mut Request, name: &str) -> Result<(), String> {
             Ok(())
         }
         Character::At(_) => Err(ONLY_STDIO.into()),
+        Character::File(path) => {
+            request.serial = Some(path.display().to_string());
+            Ok(())
+        }
         Character::Nothing => serial(request, "null"),
     }
+}
+
+/// A port of the console at a character device; without a name it is the console itself.
+fn port_at(request: &mut Request, name: Option<&str>, at: &str) -> Result<(), String> {
+    let (path, is_terminal) = match character::named(&request.characters, at)? {
+        Character::File(path) => (path.display().to_string(), false),
+        Character::Nothing => (NOWHERE.to_owned(), false),
+        Character::At(Place { socket: None, .. }) => ("/dev/stdout".to_owned(), true),
+        Character::At(_) => return Err("a port is at a file, at null or at stdio".into()),
+    };
+    let port = name.map_or_else(|| path.clone(), |name| format!("{name}={path}"));
+    request.devices.extend(["--console".to_owned(), port]);
+    if let (Some(name), true) = (name, is_terminal) {
+        request.devices.extend(["--stdin".to_owned(), name.to_owned()]);
+    }
+    Ok(())
+}
+
+/// A folder that devices refer to.
+pub(super) fn name_folder(request: &mut Request, text: &str) -> Result<(), String> {
+    let folder = Folder::parse(text)?;
+    request.folders.push((folder.id()?.to_owned(), folder.place()?));
+    folder.ignored.iter().for_each(|word| request.ignore(&format!("-fsdev {word}")));
+    Ok(())
+}
+
+/// A folder with its device.
+pub(super) fn share(request: &mut Request, text: &str) -> Result<(), String> {
+    let folder = Folder::parse(text)?;
+    let share = format!("{}={}", folder.tag()?, folder.place()?);
+    request.devices.extend(["--share".to_owned(), share]);
+    folder.ignored.iter().for_each(|word| request.ignore(&format!("-virtfs {word}")));
+    Ok(())
+}
+
+/// The device of a folder that an option has named.
+fn mount(request: &mut Request, id: &str, tag: &str) -> Result<(), String> {
+    let found = request.folders.iter().find(|(other, _)| other == id);
+    let (_, place) = found.ok_or_else(|| format!("there is no -fsdev with id={id}"))?;
+    let share = format!("{tag}={place}");
+    request.devices.extend(["--share".to_owned(), share]);
+    Ok(())
+}
+
+/// `none`, which is what there is.
+pub(super) fn nothing(_: &mut Request, text: &str) -> Result<(), String> {
+    if text == "none" { Ok(()) } else { Err("only none".into()) }
 }
 
 /// There is no display, which is what `none` asks for.

@@ -45,6 +45,10 @@ pub(super) struct Request {
     pub(super) devices: Vec<String>,
     /// Disks by their names: what `-device virtio-blk-pci,drive=` refers to.
     pub(super) drives: Vec<(String, String)>,
+    /// Folders by their names, as what `-device virtio-9p-pci,fsdev=` refers to.
+    pub(super) folders: Vec<(String, String)>,
+    /// The file that the serial port writes to.
+    pub(super) serial: Option<String>,
     pub(super) has_network: bool,
     /// The serial port was put at the terminal by name, with or without others.
     pub(super) shares_terminal: bool,
@@ -72,7 +76,7 @@ impl Request {
         }
         let mut options = options(words)?;
         // What others refer to by name may stand behind them.
-        options.sort_by_key(|(_, row, _)| row.name != "chardev");
+        options.sort_by_key(|(_, row, _)| !matches!(row.name, "chardev" | "fsdev"));
         for (word, row, value) in options {
             match &row.meaning {
                 Meaning::Does(set) => {
@@ -207,6 +211,7 @@ impl Request {
     pub fn set_named_monitor(&mut self, text: &str) -> Result<(), String> {
         match character::monitor(&self.characters, text)? {
             (Character::Nothing, _) => Ok(()),
+            (Character::File(_), _) => Err("nobody could answer by a file".into()),
             (Character::At(place), true) => self.take_protocol(place),
             (Character::At(place), false) => self.take_monitor(place),
         }
@@ -305,6 +310,9 @@ impl Request {
         }
         if let Some(address) = &self.gdb {
             option("--gdb", address.clone());
+        }
+        if let Some(file) = &self.serial {
+            option("--serial", file.clone());
         }
         if self.has_network {
             option("--net", "answer".to_owned());

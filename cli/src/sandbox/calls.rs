@@ -47,6 +47,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_openat2,
     libc::SYS_mkdirat,
     libc::SYS_linkat,
+    libc::SYS_symlinkat,
     libc::SYS_renameat,
     libc::SYS_renameat2,
     libc::SYS_unlinkat,

@@ -1,6 +1,7 @@
 //! In a process of its own, since the wall stays up: this test starts itself.
 
 use super::*;
+use board::shared_folder::Access;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -21,7 +22,10 @@ fn what_was_named_is_open_and_nothing_else() {
     for name in ["named", "changed", "other", "held"] {
         fs::write(folder.path().join(name), name).expect("a writable folder");
     }
-    fs::create_dir(folder.path().join("kept")).expect("a writable folder");
+    for name in ["kept", "shown", "shared"] {
+        fs::create_dir(folder.path().join(name)).expect("a writable folder");
+    }
+    fs::write(folder.path().join("shown/file"), "shown").expect("a writable folder");
     fs::create_dir(folder.path().join("results")).expect("a writable folder");
     fs::write(folder.path().join("results/earlier"), "private").expect("a writable folder");
     let own = std::env::current_exe().expect("this test");
@@ -47,6 +51,8 @@ fn inside(folder: &Path) {
     sandbox.reads(at("named"));
     sandbox.changes(at("changed"));
     sandbox.keeps(at("kept"));
+    sandbox.shows(at("shown"));
+    sandbox.shares(at("shared"));
     let mut result = sandbox.output(&at("results/result")).expect("a writable folder");
     let mut held = fs::File::open(at("held")).expect("a file");
     calls_are_closed_after(|| {
@@ -58,6 +64,9 @@ fn inside(folder: &Path) {
         fs::rename(at("kept/new"), at("kept/newer")).expect("a folder of our own");
         fs::remove_file(at("kept/newer")).expect("a folder of our own");
         fs::OpenOptions::new().write(true).open(at("changed")).expect("changed");
+        assert_eq!(fs::read_dir(at("shown")).expect("shown").count(), 1);
+        assert_eq!(fs::read(at("shown/file")).expect("shown"), b"shown");
+        a_guest_changes(&at("shared"));
         result.write_all(b"whole").expect("it is open");
         result.finish(change::Like::Umask).expect("it may be put there");
         match closed {
@@ -66,6 +75,27 @@ fn inside(folder: &Path) {
             Ok(()) => files_are_refused(&at),
         }
     });
+}
+
+/// By messages of 9P: to attach, make a folder and a link, rename the folder, read what is in it.
+fn a_guest_changes(folder: &Path) {
+    let mut server = board::shared_folder::open(folder, Access::Writable).expect("a folder");
+    for (kind, body) in [
+        (104, &b"\0\0\0\0\xFF\xFF\xFF\xFF\0\0\0\0\0\0\0\0"[..]),
+        (72, b"\0\0\0\0\x03\0old\xFF\x01\0\0\xFF\xFF\xFF\xFF"),
+        (16, b"\0\0\0\0\x04\0link\x03\0old\xFF\xFF\xFF\xFF"),
+        (74, b"\0\0\0\0\x03\0old\0\0\0\0\x03\0new"),
+        (8, b"\0\0\0\0"),
+        (12, b"\0\0\0\0\0\0\0\0"),
+        (40, b"\0\0\0\0\0\0\0\0\0\0\0\0\xFF\xFF\0\0"),
+    ] {
+        let mut message = (body.len() as u32 + 7).to_le_bytes().to_vec();
+        message.extend([kind, 0, 0]);
+        message.extend(body);
+        let answer = server.answer(&message, 1 << 16);
+        assert_eq!(answer[4], kind + 1, "{answer:?}");
+    }
+    assert!(folder.join("new").is_dir() && folder.join("link").is_symlink());
 }
 
 fn files_are_refused(at: &dyn Fn(&str) -> PathBuf) {
@@ -78,6 +108,8 @@ fn files_are_refused(at: &dyn Fn(&str) -> PathBuf) {
     refused("a new file", fs::write(at("new"), "x"));
     refused("a named file, written", fs::write(at("named"), "x"));
     refused("another file beside a result", fs::read(at("results/earlier")).map(drop));
+    refused("a new file in a shown folder", fs::write(at("shown/new"), "x"));
+    refused("a shown file, written", fs::write(at("shown/file"), "x"));
     refused("a file of the system", fs::read("/etc/passwd").map(drop));
     refused("a folder", fs::read_dir(at(".")).map(drop));
     refused(

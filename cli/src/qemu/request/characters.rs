@@ -44,14 +44,57 @@ fn a_terminal_that_the_serial_port_has_stays_its_own() {
 }
 
 #[test]
+fn serial_port_and_console_ports_are_at_files() {
+    let file = ("chardev", "file,id=f,path=out.txt");
+    for (options, expected) in [
+        (&[file, ("serial", "chardev:f")][..], "--serial out.txt"),
+        (&[("serial", "null")], "--serial /dev/null"),
+        (&[("serial", "file:a.txt")], "--serial a.txt"),
+        (
+            &[file, ("device", "virtio-serial-pci"), ("device", "virtserialport,name=a,chardev=f")],
+            "--console a=out.txt",
+        ),
+        (&[file, ("device", "virtconsole,chardev=f")], "--console out.txt"),
+        (
+            &[("chardev", "stdio,id=i"), ("device", "virtserialport,name=in,chardev=i")],
+            "--console in=/dev/stdout --stdin in",
+        ),
+        (
+            &[
+                ("device", "virtio-9p-pci,fsdev=r,mount_tag=/dev/root"),
+                ("fsdev", "local,id=r,path=/,security_model=none,readonly=on,multidevs=remap"),
+            ],
+            "--share /dev/root=/",
+        ),
+        (
+            &[("virtfs", "local,path=/srv,mount_tag=srv,security_model=none,id=x")],
+            "--share srv=/srv,writable",
+        ),
+    ] {
+        let request = taken(options).expect("known options");
+        let serial = request.serial.iter().flat_map(|file| ["--serial", file]);
+        let said: Vec<&str> = serial.chain(request.devices.iter().map(String::as_str)).collect();
+        assert_eq!(said.join(" "), expected, "{options:?}");
+    }
+}
+
+#[test]
 fn what_is_not_there_is_named() {
     let socket = ("chardev", "socket,id=m,path=/tmp/m,server=on");
     for (options, why) in [
         (&[("mon", "chardev=m")][..], "no -chardev with id=m"),
         (&[("serial", "chardev:m")], "no -chardev with id=m"),
         (&[("chardev", "stdio")], "id=NAME"),
+        (&[("chardev", "file,id=f")], "path=PATH"),
+        (&[("device", "virtserialport,name=a")], "chardev=ID"),
+        (&[("device", "virtio-9p-pci,fsdev=r,mount_tag=t")], "no -fsdev with id=r"),
+        (&[("fsdev", "local,id=r")], "path=PATH"),
+        (&[("fsdev", "synth,id=r")], "only local"),
+        (&[("virtfs", "local,path=/")], "mount_tag=TAG"),
+        (&[("virtfs", "local,path=/,mount_tag=t,security_model=nosuch")], "security_model"),
+        (&[("net", "user")], "only none"),
         (&[("chardev", "socket,id=m,host=localhost,port=1")], "path=PATH"),
-        (&[("chardev", "pty,id=m")], "only socket, stdio and null"),
+        (&[("chardev", "pty,id=m")], "only socket, file, stdio and null"),
         (&[("chardev", "stdio,id=m,nosuch=1")], "nosuch"),
         (&[("chardev", "socket,id=m,path=/tmp/m")], "server=on"),
         (&[socket, socket], "of this name"),

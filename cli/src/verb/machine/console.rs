@@ -146,6 +146,11 @@ impl Console {
         None
     }
 
+    /// Whether standard input has ended, and the guest has taken all of it.
+    pub fn has_ended(&self) -> bool {
+        self.input.is_none() && self.pending.is_empty()
+    }
+
     pub fn pending(&mut self) -> &mut Vec<u8> {
         &mut self.pending
     }

@@ -2,6 +2,7 @@
 //! files, network cables that end in a packet source.
 
 use super::platform;
+use super::share::{self, Share};
 use super::size::parse_bytes;
 use crate::sandbox::Sandbox;
 use crate::status::Usage;
@@ -47,6 +48,10 @@ pub struct Arguments {
     /// packets a second to 10.0.2.15
     #[arg(long, value_name = "PEER", value_parser = parse_network)]
     net: Vec<NetworkArgument>,
+    /// A folder of this computer (virtio-9p) that the guest mounts by a tag: read-only, or as
+    /// TAG=FOLDER,writable what the guest writes is written there
+    #[arg(long, value_name = "TAG=FOLDER[,writable]", value_parser = share::parse)]
+    share: Vec<Share>,
     /// A device by its name in the registry, with options of its own: help lists them
     #[arg(long, value_name = "NAME[,KEY=VALUE...]", value_parser = parse_device)]
     device: Vec<String>,
@@ -211,7 +216,7 @@ impl Arguments {
         Ok(functions)
     }
 
-    /// Virtio devices, in the order disks, console, network.
+    /// Virtio devices, in the order disks, console, network, folders.
     fn models(&self) -> anyhow::Result<Vec<Model>> {
         let mut models = Vec::new();
         for (number, argument) in self.disk.iter().enumerate() {
@@ -237,6 +242,10 @@ impl Arguments {
             let source = PacketSource::new(mac, argument.reaction, argument.stream);
             models.push(Model::Network(Network::new(mac, source)));
         }
+        share::check(&self.share)?;
+        for share in &self.share {
+            models.push(share.model()?);
+        }
         if models.len() > device::chipset::MAXIMUM_VIRTIO_DEVICES {
             let most = device::chipset::MAXIMUM_VIRTIO_DEVICES;
             let count = models.len();
@@ -253,11 +262,20 @@ impl Arguments {
         for input in self.console.iter().filter_map(|argument| argument.input.as_ref()) {
             sandbox.reads(input);
         }
+        self.share.iter().for_each(|share| share.name_input(sandbox));
+        if self.has_shares() {
+            share::raise_limit();
+        }
         let named = Named(RefCell::new(sandbox));
         for text in &self.device {
             // What is wrong with it is said when it is made.
             let _ = Request::parse(text, &named);
         }
+    }
+
+    /// Whether the guest can mount folders, which no snapshot holds.
+    pub fn has_shares(&self) -> bool {
+        !self.share.is_empty()
     }
 
     /// Whether anything is to go between files and the console's ports.

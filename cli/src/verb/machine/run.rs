@@ -10,12 +10,13 @@ use super::devices::ChannelFiles;
 use super::ending::describe;
 use super::gdb;
 use super::monitor::{self, Monitors, Verdict};
+use super::serial_port::{self, SerialPort};
 use super::size::parse_duration;
 use super::snapshot::{self, Snapshots};
 use super::symbols;
 use crate::sandbox::{self, Sandbox};
 use crate::status::{Status, Usage};
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use arch::time::Picoseconds;
 use board::debugger::Ending;
 use board::{Limits, Machine, Outcome};
@@ -33,6 +34,8 @@ const SLICE: Picoseconds = Picoseconds::from_milliseconds(5);
 pub struct Arguments {
     #[command(flatten)]
     build: build::Arguments,
+    #[command(flatten)]
+    serial_port: serial_port::Arguments,
     #[command(flatten)]
     snapshots: snapshot::Arguments,
     #[command(flatten)]
@@ -81,6 +84,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 /// The same as a number.
 pub fn status_of_run(arguments: &Arguments) -> anyhow::Result<u8> {
     let mut sandbox = Sandbox::default();
+    let is_saved = arguments.snapshots.asks_for_any() || arguments.build.restore.is_some();
+    if arguments.build.devices.has_shares() && is_saved {
+        return Err(Usage::of(anyhow!(
+            "--share: what a guest has open in a folder is not part of a snapshot, so there is \
+             neither --snapshot-on nor --restore"
+        )));
+    }
+    let mut serial_port = SerialPort::open(&arguments.serial_port, &mut sandbox)?;
     let snapshots = Snapshots::open(&arguments.snapshots, &mut sandbox)?;
     let trace = arguments.trace.as_deref().map(|path| sandbox.output(path)).transpose()?;
     let channels = arguments.build.devices.open_channels(&mut sandbox)?;
@@ -106,8 +117,10 @@ pub fn status_of_run(arguments: &Arguments) -> anyhow::Result<u8> {
     });
     let started = Start { at: Instant::now(), instructions: machine.instructions() };
     let channels = channels.connect(&mut machine)?;
+    serial_port.connect(&mut machine)?;
     let snapshots = snapshots.of(digest);
-    let mut outputs = Outputs { recorder: recorder.as_mut(), channels, snapshots, monitors };
+    let mut outputs =
+        Outputs { recorder: recorder.as_mut(), channels, serial_port, snapshots, monitors };
     let end = drive(&mut machine, arguments, &mut outputs, door, &started)?;
     if let Some(text) = machine.post_mortem() {
         // A kernel with symbols of its own names its code.
@@ -200,6 +213,7 @@ struct Start {
 struct Outputs<'a> {
     recorder: Option<&'a mut Recorder>,
     channels: ChannelFiles,
+    serial_port: SerialPort,
     snapshots: Snapshots,
     /// Who looks on.
     monitors: Monitors,
@@ -253,7 +267,7 @@ fn drive(
         let until = machine.state.now.saturating_add(SLICE).min(last);
         let limits = outputs.snapshots.limit(machine, Limits { until, instructions });
         let outcome = outputs.monitors.run(machine, limits);
-        let shown = show_output(machine, &mut console);
+        let shown = show_output(machine, &mut console, &mut outputs.serial_port)?;
         outputs.take(machine, &shown)?;
         if let Some(outcome) = outcome {
             outputs.monitors.end(machine, &mut console, outcome);
@@ -276,13 +290,20 @@ fn drive(
         }
         let pending = console.pending();
         if !pending.is_empty() {
-            let taken = machine.type_at_console(0, pending);
+            let taken = outputs.serial_port.read(machine, pending);
             pending.drain(..taken.min(pending.len()));
+        }
+        if console.has_ended() {
+            outputs.serial_port.end(machine);
         }
     }
 }
 
-fn show_output(machine: &mut Machine, console: &mut Console) -> Vec<u8> {
+fn show_output(
+    machine: &mut Machine,
+    console: &mut Console,
+    serial_port: &mut SerialPort,
+) -> anyhow::Result<Vec<u8>> {
     let bytes: Vec<u8> = machine
         .take_console()
         .into_iter()
@@ -290,9 +311,9 @@ fn show_output(machine: &mut Machine, console: &mut Console) -> Vec<u8> {
         .map(|(_, byte)| byte)
         .collect();
     if !bytes.is_empty() {
-        console.write(&bytes);
+        serial_port.write(console, &bytes)?;
     }
-    bytes
+    Ok(bytes)
 }
 
 fn status(outcome: Outcome) -> u8 {

@@ -50,6 +50,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             "--console: what a service's guest writes there goes nowhere"
         )));
     }
+    if arguments.build.devices.has_shares() {
+        return Err(Usage::of(anyhow!(
+            "--share: a service goes back to marks, which no folder of this computer does"
+        )));
+    }
     if arguments.stdio && (std::io::stdin().is_terminal() || std::io::stdout().is_terminal()) {
         return Err(Usage::of(anyhow!("--stdio is for programs: neither end can be a terminal")));
     }

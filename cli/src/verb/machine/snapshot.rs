@@ -28,6 +28,13 @@ pub struct Arguments {
     snapshot_on: Vec<String>,
 }
 
+impl Arguments {
+    /// Whether the machine is to be saved at all.
+    pub fn asks_for_any(&self) -> bool {
+        !self.snapshot_on.is_empty()
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Trigger {
     Console(Vec<u8>),
