@@ -12,6 +12,7 @@ mod many_vcpus;
 mod nested_qemu;
 mod network;
 mod nvme;
+mod share;
 mod stage;
 mod user_land;
 mod xen;
@@ -28,6 +29,7 @@ use std::path::Path;
 static ALL: &[&Scenario] = &[
     &boot::SCENARIO,
     &lab::SCENARIO,
+    &share::SCENARIO,
     &user_land::SCENARIO,
     &nested_qemu::SCENARIO,
     &many_vcpus::SCENARIO,

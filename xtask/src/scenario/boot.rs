@@ -53,7 +53,7 @@ fn prove(stage: &Stage<'_>, checks: &mut Checks) -> Result<(), Stop> {
         checks.hold(format!("no warning of the kernel, {on}"), !complained);
         checks.hold(format!("power-off ends the run, {on}"), said.is_powered_off);
     }
-    let (first, second) = (hash(&two), hash(&again));
+    let (first, second) = (two.hash(), again.hash());
     let same = first.is_some() && first == second;
     let what = format!(
         "two runs on 2 processors have the same trace hash ({})",
@@ -67,9 +67,4 @@ fn boot(stage: &Stage<'_>, image: &Path, initrd: &Path, cpus: &str) -> Result<Sa
     let mut command = machine(stage.program, stage.option("cpu"), cpus, "512M");
     command.arg("--kernel").arg(image).arg("--initrd").arg(initrd);
     run(command.args(["--append", "console=ttyS0 quiet"]))
-}
-
-/// As the closing line has it.
-fn hash(said: &Said) -> Option<&str> {
-    said.program.split("hash ").nth(1)?.split(|c: char| !c.is_ascii_hexdigit()).next()
 }

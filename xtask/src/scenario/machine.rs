@@ -74,6 +74,11 @@ impl Said {
         self.console.lines().filter_map(move |line| line.strip_prefix(start))
     }
 
+    /// The trace hash, as the closing line has it.
+    pub(super) fn hash(&self) -> Option<&str> {
+        self.program.split("hash ").nth(1)?.split(|c: char| !c.is_ascii_hexdigit()).next()
+    }
+
     /// Neither kernel warned, and the run ended as it should.
     pub(super) fn ends_well(&self, checks: &mut Checks) {
         let complaints = ["WARNING", "BUG:"];
