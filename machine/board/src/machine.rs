@@ -20,7 +20,7 @@ use arch::cpuid::Feature;
 use arch::identity::CpuIndex;
 use arch::segment::{Attributes, Segment, SegmentRegister};
 use arch::time::Picoseconds;
-use bus::{GuestMemory, HostMemoryExhausted, StoreBuffer};
+use bus::{GuestMemory, HostMemoryExhausted, MemoryLayout, StoreBuffer};
 use cpu::decode::Dialect;
 use cpu::{Attention, CodeCache, Cpu, CpuModel, ModelError, Placement};
 use device::onboard::Onboard;
@@ -180,8 +180,7 @@ impl Machine {
     /// A computer at power-on, with empty memory.
     pub fn new(configuration: &Configuration) -> Result<Self, MachineError> {
         let costs = configuration.costs()?;
-        let memory =
-            GuestMemory::allocate(configuration.memory).map_err(MachineError::HostMemory)?;
+        let memory = allocate(MemoryLayout::new(configuration.memory))?;
         let topology = configuration.topology;
         let has_amd_iommu =
             matches!(configuration.iommu, Some(iommu::Model { part: iommu::Part::AmdVi(_), .. }));
@@ -324,6 +323,11 @@ impl Machine {
     pub fn instructions(&self) -> u64 {
         self.state.cpus.iter().map(|cpu| cpu.clock.instructions()).sum()
     }
+}
+
+/// Memory, all of it zero.
+pub(crate) fn allocate(layout: MemoryLayout) -> Result<GuestMemory, MachineError> {
+    GuestMemory::allocate(layout).map_err(MachineError::HostMemory)
 }
 
 fn processor(configuration: &Configuration, costs: &CostProfile, index: CpuIndex) -> Cpu {

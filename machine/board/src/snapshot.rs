@@ -17,13 +17,14 @@ pub use writer::save;
 use trace::TraceHash;
 
 const MAGIC: &[u8; 8] = b"AVCSNAP\n";
-const VERSION: u16 = 13;
+const VERSION: u16 = 14;
 /// RAM is stored in pieces of this size.
 const CHUNK: usize = 64 << 10;
 /// The index that stands for the end.
 const END: u32 = u32::MAX;
 /// More RAM or state than this is taken for damage.
 const MOST_MEMORY: u64 = 1 << 42;
+const MOST_READ_ONLY: u64 = 1 << 26;
 const MOST_STATE: u64 = 1 << 32;
 
 /// What a machine was built from: two machines with the same digest understand each other's state.

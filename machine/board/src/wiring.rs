@@ -238,6 +238,7 @@ impl Platform for Wiring {
         let value = match Self::io_apic_offset(address) {
             Some(offset) => self.io_apic.read_mmio(offset, size),
             None if let Some(value) = self.read_iommu(address, size) => value,
+            None if let Some(value) = read_only(memory, address, size) => value,
             None => {
                 self.with_devices(memory, visit.at, |chipset, cx| chipset.read(cx, address, size))
             }
@@ -326,6 +327,12 @@ impl Platform for Wiring {
     fn record(&mut self, visit: Visit, happening: Happening) {
         self.recorder.note_happening(visit, happening);
     }
+}
+
+/// What read-only memory holds, for an access that wants to write as well.
+fn read_only(memory: &GuestMemory, address: SystemPhysical, size: u8) -> Option<u64> {
+    let bytes = memory.slice(address, size.min(8).into()).ok()?;
+    Some(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
 }
 
 fn register_offset(iommu: &Iommu, address: SystemPhysical) -> Option<u64> {

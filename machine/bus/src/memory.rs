@@ -1,5 +1,5 @@
-//! Guest memory: RAM below and above the hole under 4 GiB, and a record of which cache lines hold
-//! code that has been decoded.
+//! Guest memory: RAM below and above the hole under 4 GiB, read-only memory at the hole's end, and a
+//! record of which cache lines hold code that has been decoded.
 
 use crate::probe::{Author, Probe};
 use crate::store_buffer::StoreBuffer;
@@ -10,6 +10,10 @@ use arch::address::{PAGE_SIZE, SystemPhysical};
 pub const HOLE_START: u64 = 0xC000_0000;
 /// First address above the hole.
 pub const HOLE_END: u64 = 0x1_0000_0000;
+/// From so much RAM on, a machine with read-only memory has what lies beyond [`CROWDED_LOW`] above
+/// 4 GiB: its firmware lays out the addresses between by itself, down to this one.
+const CROWDED: u64 = 0xB000_0000;
+const CROWDED_LOW: u64 = 0x8000_0000;
 
 /// An address range that is not RAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,13 +24,15 @@ pub struct OutOfRange {
     pub length: u64,
 }
 
-/// Where RAM lies: `[0, low)` and `[4 GiB, 4 GiB + high)`.
+/// Where RAM lies: `[0, low)` and `[4 GiB, 4 GiB + high)`. Read-only memory ends at 4 GiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryLayout {
     /// Bytes below the hole.
     pub low: u64,
     /// Bytes from 4 GiB on.
     pub high: u64,
+    /// Bytes up to 4 GiB that processors can read and execute, and nobody can write.
+    pub read_only: u64,
 }
 
 impl MemoryLayout {
@@ -34,14 +40,29 @@ impl MemoryLayout {
     pub const fn new(size: u64) -> Self {
         let size = size & !(PAGE_SIZE - 1);
         let low = if size < HOLE_START { size } else { HOLE_START };
-        Self { low, high: size - low }
+        Self { low, high: size - low, read_only: 0 }
+    }
+
+    /// The same with `read_only` bytes, whole pages, below 4 GiB.
+    pub const fn with_read_only(size: u64, read_only: u64) -> Self {
+        if read_only == 0 {
+            return Self::new(size);
+        }
+        let size = size & !(PAGE_SIZE - 1);
+        let low = if size < CROWDED { size } else { CROWDED_LOW };
+        Self { low, high: size - low, read_only: read_only & !(PAGE_SIZE - 1) }
+    }
+
+    /// Bytes of RAM.
+    pub const fn ram(&self) -> u64 {
+        self.low + self.high
     }
 }
 
 /// RAM. Host pages are allocated by the host when first touched.
 pub struct GuestMemory {
     layout: MemoryLayout,
-    /// All RAM, the part above 4 GiB following the part below.
+    /// All RAM, the part above 4 GiB following the part below, and then what is read-only.
     pub ram: Vec<u8>,
     /// Per 4 KiB page, a bit per 64-byte line that holds decoded code or is monitored.
     pub watched_lines: Vec<u64>,
@@ -68,20 +89,24 @@ pub struct HostMemoryExhausted {
 
 impl GuestMemory {
     /// As [`GuestMemory::new`], refused where the host would abort the program.
-    pub fn allocate(size: u64) -> Result<Self, HostMemoryExhausted> {
+    pub fn allocate(layout: MemoryLayout) -> Result<Self, HostMemoryExhausted> {
+        let size = layout.ram();
         let refused = HostMemoryExhausted { size };
         let bytes = usize::try_from(size).map_err(|_| refused)?;
         // Reserved and given back: what follows asks for zeroed pages, which cannot be refused.
         let mut reserved = Vec::<u8>::new();
         reserved.try_reserve_exact(bytes).map_err(|_| refused)?;
         drop(std::hint::black_box(reserved));
-        Ok(Self::new(size))
+        Ok(Self::of(layout))
     }
 
     /// `size` bytes, rounded down to pages, all zero.
     pub fn new(size: u64) -> Self {
-        let layout = MemoryLayout::new(size);
-        let bytes = (layout.low + layout.high) as usize;
+        Self::of(MemoryLayout::new(size))
+    }
+
+    fn of(layout: MemoryLayout) -> Self {
+        let bytes = (layout.ram() + layout.read_only) as usize;
         let pages = bytes / PAGE_SIZE as usize;
         Self {
             layout,
@@ -101,22 +126,50 @@ impl GuestMemory {
         self.layout
     }
 
-    /// The index into `ram` of an address, if it is RAM.
+    /// The index into `ram` of an address, if it is RAM or read-only memory.
     #[inline]
     pub fn offset(&self, address: SystemPhysical) -> Option<usize> {
         if address.0 < self.layout.low {
             Some(address.0 as usize)
-        } else if address.0 >= HOLE_END && address.0 - HOLE_END < self.layout.high {
-            Some((address.0 - HOLE_END + self.layout.low) as usize)
+        } else if address.0 >= HOLE_END {
+            let above = address.0 - HOLE_END;
+            (above < self.layout.high).then_some((above + self.layout.low) as usize)
         } else {
-            None
+            let back = HOLE_END - address.0;
+            (back <= self.layout.read_only)
+                .then(|| (self.layout.ram() + self.layout.read_only - back) as usize)
         }
+    }
+
+    /// The same of an address that can be written.
+    #[inline]
+    pub fn writable_offset(&self, address: SystemPhysical) -> Option<usize> {
+        self.offset(address).filter(|offset| !self.is_read_only(*offset))
+    }
+
+    /// Whether an index into `ram` is of read-only memory.
+    #[inline]
+    pub fn is_read_only(&self, offset: usize) -> bool {
+        offset as u64 >= self.layout.ram()
+    }
+
+    /// Fills the read-only memory, as who makes the machine does.
+    pub fn set_read_only(&mut self, bytes: &[u8]) {
+        let start = self.layout.ram() as usize;
+        let length = bytes.len().min(self.ram.len() - start);
+        self.ram[start..start + length].copy_from_slice(&bytes[..length]);
     }
 
     /// The address of an index into `ram`, for reports.
     pub fn address(&self, offset: u64) -> Option<SystemPhysical> {
-        let above = offset.checked_sub(self.layout.low);
-        let address = above.map_or(offset, |above| HOLE_END + above);
+        let layout = self.layout;
+        let address = if offset < layout.low {
+            offset
+        } else if offset < layout.ram() {
+            HOLE_END + (offset - layout.low)
+        } else {
+            (HOLE_END - layout.read_only) + (offset - layout.ram())
+        };
         (offset < self.ram.len() as u64).then_some(SystemPhysical(address))
     }
 
@@ -131,7 +184,8 @@ impl GuestMemory {
         if length > 1 {
             let last = address.0.checked_add(length as u64 - 1).ok_or(error)?;
             let end = self.offset(SystemPhysical(last)).ok_or(error)?;
-            if end - start != length - 1 || (address.0 < HOLE_END) != (last < HOLE_END) {
+            if end.wrapping_sub(start) != length - 1 || (address.0 < HOLE_END) != (last < HOLE_END)
+            {
                 return Err(error);
             }
         }
@@ -163,11 +217,14 @@ impl GuestMemory {
         from: &[u8],
     ) -> Result<(), OutOfRange> {
         let range = self.range(address, from.len())?;
+        if self.is_read_only(range.start) {
+            return Err(OutOfRange { address, length: from.len() as u64 });
+        }
         self.change_by(author, range.start, range.len(), |bytes| bytes.copy_from_slice(from));
         Ok(())
     }
 
-    /// Changes the bytes `[offset, offset + length)`, which are RAM.
+    /// Changes the bytes `[offset, offset + length)`, unless they are read-only.
     #[inline]
     pub fn change_by(
         &mut self,
@@ -176,6 +233,9 @@ impl GuestMemory {
         length: usize,
         change: impl FnOnce(&mut [u8]),
     ) {
+        if self.is_read_only(offset) {
+            return;
+        }
         let watched = self.look_before(offset, length);
         if self.is_recorded {
             self.publish_stores();
@@ -327,6 +387,33 @@ mod tests {
         let memory = GuestMemory::new(4 << 30);
         assert!(memory.slice(SystemPhysical(HOLE_START - 4), 8).is_err());
         assert!(memory.slice(SystemPhysical(u64::MAX), 8).is_err());
+    }
+
+    #[test]
+    fn read_only_memory_ends_at_4_gib_and_nobody_writes_it() {
+        let mut memory = GuestMemory::of(MemoryLayout::with_read_only(4 << 20, 2 << 20));
+        memory.set_read_only(&vec![0x5A; 2 << 20]);
+        let first = SystemPhysical(HOLE_END - (2 << 20));
+        assert_eq!(memory.offset(SystemPhysical(first.0 - 1)), None);
+        assert_eq!(memory.offset(first), Some(4 << 20));
+        assert_eq!(memory.offset(SystemPhysical(HOLE_END - 1)), Some((6 << 20) - 1));
+        assert_eq!(memory.offset(SystemPhysical(HOLE_END)), None);
+        assert_eq!(memory.address(4 << 20), Some(first));
+        assert_eq!(memory.writable_offset(first), None);
+        assert_eq!(memory.writable_offset(SystemPhysical(0)), Some(0));
+        assert!(memory.write(first, &[1]).is_err());
+        memory.change_by(Author::Other, 4 << 20, 1, |bytes| bytes[0] = 1);
+        assert_eq!(memory.slice(first, 1), Ok(&[0x5A][..]));
+        assert!(memory.slice(SystemPhysical(HOLE_END - 4), 8).is_err());
+    }
+
+    #[test]
+    fn read_only_memory_leaves_more_addresses_below_it() {
+        for (size, low) in [(2 << 30, 2 << 30), (0xAFFF_F000, 0xAFFF_F000), (3 << 30, 2 << 30)] {
+            let layout = MemoryLayout::with_read_only(size, 4 << 20);
+            assert_eq!((layout.low, layout.ram()), (low, size), "{size:#x}");
+            assert_eq!(MemoryLayout::with_read_only(size, 0), MemoryLayout::new(size));
+        }
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Reading a snapshot.
 
 use super::{
-    CHUNK, ConfigurationDigest, END, MAGIC, MOST_MEMORY, MOST_STATE, SnapshotError, VERSION,
-    checksum,
+    CHUNK, ConfigurationDigest, END, MAGIC, MOST_MEMORY, MOST_READ_ONLY, MOST_STATE, SnapshotError,
+    VERSION, checksum,
 };
-use bus::GuestMemory;
+use arch::address::PAGE_SIZE;
+use bus::{GuestMemory, MemoryLayout};
 use serde::de::DeserializeOwned;
 use std::io::Read;
 use trace::TraceHash;
@@ -16,6 +17,8 @@ pub struct Head {
     pub configuration: ConfigurationDigest,
     /// Bytes of RAM.
     pub memory: u64,
+    /// Bytes of read-only memory below 4 GiB.
+    pub read_only: u64,
     state_size: u64,
     state_hash: u64,
 }
@@ -31,8 +34,13 @@ pub struct SnapshotReader<'a, R: Read> {
 impl<'a, R: Read> SnapshotReader<'a, R> {
     /// Reads the head. `file` is the name for messages.
     pub fn new(file: &'a str, input: R) -> Result<Self, SnapshotError> {
-        let nothing =
-            Head { configuration: ConfigurationDigest(0), memory: 0, state_size: 0, state_hash: 0 };
+        let nothing = Head {
+            configuration: ConfigurationDigest(0),
+            memory: 0,
+            read_only: 0,
+            state_size: 0,
+            state_hash: 0,
+        };
         let mut reader = Self { file, input, offset: 0, head: nothing };
         let mut bytes = [0; 56];
         reader.fill(&mut bytes[..8], "the magic number")?;
@@ -59,6 +67,7 @@ impl<'a, R: Read> SnapshotReader<'a, R> {
         reader.head = Head {
             configuration: ConfigurationDigest(word(16)),
             memory: word(24),
+            read_only: (word(8) >> 32) * PAGE_SIZE,
             state_size: word(32),
             state_hash: word(40),
         };
@@ -69,6 +78,7 @@ impl<'a, R: Read> SnapshotReader<'a, R> {
     fn check_sizes(&self) -> Result<(), SnapshotError> {
         let sizes = [
             ("the size of RAM", 24, self.head.memory, MOST_MEMORY),
+            ("the size of read-only memory", 12, self.head.read_only, MOST_READ_ONLY),
             ("the size of the state", 32, self.head.state_size, MOST_STATE),
         ];
         match sizes.iter().find(|(.., size, most)| size > most) {
@@ -130,8 +140,9 @@ impl<'a, R: Read> SnapshotReader<'a, R> {
     /// RAM of the head's size, if the host has the address space for it.
     fn empty_memory(&self) -> Result<GuestMemory, SnapshotError> {
         let size = self.head.memory;
-        let memory = GuestMemory::allocate(size).ok();
-        memory.filter(|memory| memory.ram.len() as u64 == size).ok_or_else(|| {
+        let layout = MemoryLayout::with_read_only(size, self.head.read_only);
+        let memory = GuestMemory::allocate(layout).ok();
+        memory.filter(|memory| memory.layout().ram() == size).ok_or_else(|| {
             let why = format!("is {size:#x}, must be whole pages that this host can allocate");
             self.damaged("the size of RAM", 24, why)
         })

@@ -1,6 +1,7 @@
 //! Writing a snapshot.
 
 use super::{CHUNK, ConfigurationDigest, END, MAGIC, SnapshotError, VERSION, checksum};
+use arch::address::PAGE_SIZE;
 use bus::GuestMemory;
 use serde::Serialize;
 use std::io::Write;
@@ -17,17 +18,19 @@ pub fn save<S: Serialize>(
     let failed = |source| SnapshotError::Output { file: file.into(), source };
     let state = postcard::to_allocvec(state)
         .map_err(|error| SnapshotError::State { file: file.into(), why: error.to_string() })?;
-    output.write_all(&head(configuration, memory.ram.len() as u64, &state)).map_err(failed)?;
+    output.write_all(&head(configuration, memory, &state)).map_err(failed)?;
     output.write_all(&state).map_err(failed)?;
     write_memory(output, &memory.ram).map_err(failed)?;
     output.flush().map_err(failed)
 }
 
-fn head(configuration: ConfigurationDigest, memory: u64, state: &[u8]) -> Vec<u8> {
+fn head(configuration: ConfigurationDigest, memory: &GuestMemory, state: &[u8]) -> Vec<u8> {
+    let layout = memory.layout();
     let mut head = Vec::from(MAGIC);
     head.extend(VERSION.to_le_bytes());
-    head.extend([0; 6]);
-    let words = [configuration.0, memory, state.len() as u64, checksum(state)];
+    head.extend([0; 2]);
+    head.extend(((layout.read_only / PAGE_SIZE) as u32).to_le_bytes());
+    let words = [configuration.0, layout.ram(), state.len() as u64, checksum(state)];
     head.extend(words.into_iter().flat_map(u64::to_le_bytes));
     head.extend(checksum(&head).to_le_bytes());
     head

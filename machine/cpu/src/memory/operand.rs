@@ -375,12 +375,12 @@ fn locate_in(
         cpu.check_virtual_apic(bus, offset, size, access)?;
     }
     if linear >> 12 == last >> 12 {
-        return Ok(Place::whole(bus.memory, first, size));
+        return Ok(Place::whole(bus.memory, first, size, access));
     }
     let boundary = cpu.control.wrap_linear(last & !0xFFF);
     let second = cpu.translate(bus, Linear(boundary), access, set)?;
     let head = (0x1000 - (linear & 0xFFF)) as usize;
-    Ok(Place::split(bus.memory, first, head, second, size - head))
+    Ok(Place::split(bus.memory, (first, head), (second, size - head), access))
 }
 
 /// #AC at CPL 3 with CR0.AM and RFLAGS.AC. [APM2 "#AC—Alignment-Check Exception"]

@@ -235,6 +235,7 @@ fn fill_tlb(
         && !local_apic::overlays_ram(cpu, address)
     {
         let (write, execute) = cpu.nested_grants();
+        let write = write && !bus.memory.is_read_only(offset);
         let grants = (grants.0, grants.1 && write, grants.2 && execute);
         cpu.translation.tlb.fill(set, linear.0, offset as u64, grants, is_large);
         return true;

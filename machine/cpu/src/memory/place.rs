@@ -1,5 +1,6 @@
 //! Where an operand lies after translation.
 
+use super::access::Access;
 use crate::costs::Step;
 use crate::system::local_apic;
 use crate::{Bus, Cpu};
@@ -35,14 +36,17 @@ enum Part {
 }
 
 impl Part {
-    fn new(memory: &GuestMemory, located: Located) -> Self {
-        match located {
-            Located::VirtualApic(offset) => Self::VirtualApic(offset),
-            Located::Memory(address) => match memory.offset(address) {
-                Some(offset) => Self::Ram(offset as u64),
-                None => Self::Device(address),
-            },
-        }
+    fn new(memory: &GuestMemory, located: Located, access: Access) -> Self {
+        let address = match located {
+            Located::VirtualApic(offset) => return Self::VirtualApic(offset),
+            Located::Memory(address) => address,
+        };
+        // What writes to read-only memory do is the platform's business.
+        let offset = match access {
+            Access::Write => memory.writable_offset(address),
+            Access::Read | Access::Execute => memory.offset(address),
+        };
+        offset.map_or(Self::Device(address), |offset| Self::Ram(offset as u64))
     }
 }
 
@@ -52,9 +56,14 @@ impl Place {
         Self { first: Part::Ram(offset), first_size: size as u8, second: None, second_size: 0 }
     }
 
-    pub(crate) fn whole(memory: &GuestMemory, address: Located, size: usize) -> Self {
+    pub(crate) fn whole(
+        memory: &GuestMemory,
+        address: Located,
+        size: usize,
+        access: Access,
+    ) -> Self {
         Self {
-            first: Part::new(memory, address),
+            first: Part::new(memory, address, access),
             first_size: size as u8,
             second: None,
             second_size: 0,
@@ -63,15 +72,14 @@ impl Place {
 
     pub(crate) fn split(
         memory: &GuestMemory,
-        first: Located,
-        first_size: usize,
-        second: Located,
-        second_size: usize,
+        (first, first_size): (Located, usize),
+        (second, second_size): (Located, usize),
+        access: Access,
     ) -> Self {
         Self {
-            first: Part::new(memory, first),
+            first: Part::new(memory, first, access),
             first_size: first_size as u8,
-            second: Some(Part::new(memory, second)),
+            second: Some(Part::new(memory, second, access)),
             second_size: second_size as u8,
         }
     }
