@@ -2,6 +2,7 @@
 //! memory addresses.
 
 use crate::firmware_configuration::FirmwareConfiguration;
+use crate::flash::Flash;
 use crate::hpet::Hpet;
 use crate::keyboard::KeyboardController;
 use crate::lanes;
@@ -9,6 +10,7 @@ use crate::map;
 use crate::onboard::Onboard;
 use crate::pit::Pit;
 use crate::power::Power;
+use crate::q35;
 use crate::registry::{self, Bus, Request};
 use crate::request::Places;
 use crate::rtc::{Date, RealTimeClock};
@@ -74,6 +76,10 @@ pub struct Chipset {
     test: TestDevice,
     /// PCI bus 0; its functions claim the memory and port ranges that their BARs say.
     pub pci: Bus,
+    /// Firmware's variables, on a board with flash.
+    flash: Option<Flash>,
+    /// Where the window to configuration space is, while it is decoded.
+    window: Option<u64>,
 }
 
 impl Chipset {
@@ -100,7 +106,38 @@ impl Chipset {
             ),
             test: TestDevice::new(configuration.has_test_devices),
             pci,
+            flash: None,
+            window: Some(map::ECAM.0),
         }
+    }
+
+    /// Makes this the board that UEFI firmware knows, with a flash for its variables and `low`
+    /// bytes of RAM below 4 GiB. [`q35`]
+    pub fn carry_flash(&mut self, flash: Flash, low: u64) {
+        self.flash = Some(flash);
+        self.rtc.describe_low_memory(low);
+        q35::identify(&mut self.pci);
+        self.follow_window();
+    }
+
+    /// What firmware keeps its variables in, on a board that has it.
+    pub fn flash(&self) -> Option<&Flash> {
+        self.flash.as_ref()
+    }
+
+    /// The window is where the host bridge says, and so does firmware's table of it.
+    fn follow_window(&mut self) {
+        if self.flash.is_none() {
+            return;
+        }
+        self.window = q35::window(&self.pci);
+        if let Some(base) = self.window {
+            self.firmware_configuration.tell_window(base);
+        }
+    }
+
+    fn window_offset(&self, address: SystemPhysical) -> Option<u64> {
+        address.0.checked_sub(self.window?).filter(|offset| *offset < map::ECAM_SIZE)
     }
 
     /// Reads 1, 2 or 4 bytes from a port; unclaimed ones give all ones.
@@ -122,9 +159,10 @@ impl Chipset {
                 self.test.read_echo(u64::from(port - map::TEST_ECHO), size)
             }
             map::DEBUG_EXIT..map::DEBUG_EXIT_END => 0,
-            map::PCI_IO_START.. => {
-                let read = self.pci.read(cx, port.into(), false, size);
-                read.unwrap_or(lanes::all_ones(size)) as u32
+            map::FIRMWARE_PCI_IO_START..
+                if let Some(value) = self.pci.read(cx, port.into(), false, size) =>
+            {
+                value as u32
             }
             _ => (0..size).fold(0, |value, i| {
                 let byte = self.byte_in(cx, port.wrapping_add(i.into()));
@@ -144,6 +182,7 @@ impl Chipset {
             map::RESET_CONTROL if size == 1 => self.power.write_reset_control(cx, value as u8),
             map::PCI_CONFIGURATION_ADDRESS..map::PCI_CONFIGURATION_END => {
                 self.pci.write_mechanism(cx, port, size, value);
+                self.follow_window();
             }
             map::FIRMWARE_CONFIGURATION if size == 2 => {
                 self.firmware_configuration.select(value as u16);
@@ -162,9 +201,8 @@ impl Chipset {
             map::TEST_LINES..map::TEST_LINES_END if self.test.is_present() => {
                 self.test.write_line(cx, (port - map::TEST_LINES) as u8, value);
             }
-            map::PCI_IO_START.. => {
-                self.pci.write(cx, port.into(), false, size, value.into());
-            }
+            map::FIRMWARE_PCI_IO_START..
+                if self.pci.write(cx, port.into(), false, size, value.into()) => {}
             _ => {
                 for i in 0..size {
                     let byte = (value >> (i * 8)) as u8;
@@ -219,31 +257,40 @@ impl Chipset {
 
     /// Reads 1, 2, 4 or 8 bytes of device memory; unclaimed addresses give all ones.
     pub fn read(&mut self, cx: &mut Context, address: SystemPhysical, size: u8) -> u64 {
+        if let Some(offset) = self.window_offset(address) {
+            return self.pci.read_window(offset, size);
+        }
         match address.0 {
-            PCI_MEMORY..PCI_MEMORY_END | FIRMWARE_PCI..FIRMWARE_PCI_END => {
-                self.pci.read(cx, address.0, true, size).unwrap_or(lanes::all_ones(size))
-            }
-            ECAM..ECAM_END => self.pci.read_window(address.0 - ECAM, size),
             HPET..HPET_END => self.hpet.read(cx, address.0 - HPET, size),
             TEST_RAM..TEST_RAM_END if self.test.is_present() => {
                 self.test.read_ram(address.0 - TEST_RAM, size)
             }
-            _ => lanes::all_ones(size),
+            _ => match &self.flash {
+                Some(flash) if let Some(offset) = flash.offset(address) => flash.read(offset, size),
+                _ => self.pci.read(cx, address.0, true, size).unwrap_or(lanes::all_ones(size)),
+            },
         }
     }
 
     /// Writes 1, 2, 4 or 8 bytes of device memory; unclaimed addresses take and drop them.
     pub fn write(&mut self, cx: &mut Context, address: SystemPhysical, size: u8, value: u64) {
+        if let Some(offset) = self.window_offset(address) {
+            self.pci.write_window(cx, offset, size, value);
+            return self.follow_window();
+        }
         match address.0 {
-            PCI_MEMORY..PCI_MEMORY_END | FIRMWARE_PCI..FIRMWARE_PCI_END => {
-                self.pci.write(cx, address.0, true, size, value);
-            }
-            ECAM..ECAM_END => self.pci.write_window(cx, address.0 - ECAM, size, value),
             HPET..HPET_END => self.write_hpet(cx, address.0 - HPET, size, value),
             TEST_RAM..TEST_RAM_END if self.test.is_present() => {
                 self.test.write_ram(address.0 - TEST_RAM, size, value);
             }
-            _ => {}
+            _ => match &mut self.flash {
+                Some(flash) if let Some(offset) = flash.offset(address) => {
+                    flash.write(offset, size, value);
+                }
+                _ => {
+                    self.pci.write(cx, address.0, true, size, value);
+                }
+            },
         }
     }
 
@@ -304,12 +351,6 @@ impl Chipset {
     }
 }
 
-const PCI_MEMORY: u64 = map::PCI_MEMORY_START.0;
-const PCI_MEMORY_END: u64 = map::PCI_MEMORY_END.0;
-const FIRMWARE_PCI: u64 = map::FIRMWARE_PCI_MEMORY_START.0;
-const FIRMWARE_PCI_END: u64 = map::FIRMWARE_PCI_MEMORY_END.0;
-const ECAM: u64 = map::ECAM.0;
-const ECAM_END: u64 = map::ECAM_END.0;
 const HPET: u64 = map::HPET.0;
 const HPET_END: u64 = HPET + map::HPET_SIZE;
 const TEST_RAM: u64 = map::TEST_RAM.0;

@@ -58,6 +58,8 @@ pub struct FirmwareConfiguration {
     selected: u16,
     position: u32,
     dma_address: u64,
+    /// The place in an item that says where the window to configuration space is.
+    window: Option<(u16, u64)>,
 }
 
 impl FirmwareConfiguration {
@@ -73,7 +75,14 @@ impl FirmwareConfiguration {
             (key::MAXIMUM_RAM, memory_size.to_le_bytes().to_vec()),
             (key::FILE_DIRECTORY, 0u32.to_be_bytes().to_vec()),
         ];
-        Self { items: items.into(), names: Vec::new(), selected: 0, position: 0, dma_address: 0 }
+        Self {
+            items: items.into(),
+            names: Vec::new(),
+            selected: 0,
+            position: 0,
+            dma_address: 0,
+            window: None,
+        }
     }
 
     /// Adds or replaces a file; gives its key. Names longer than 55 bytes are cut.
@@ -87,6 +96,22 @@ impl FirmwareConfiguration {
         self.items.insert(key, content);
         self.items.insert(key::FILE_DIRECTORY, self.directory());
         key
+    }
+
+    /// From now on the eight bytes at `offset` of a file say where the window to configuration
+    /// space is.
+    pub fn tell_window_at(&mut self, file: &str, offset: u64) {
+        let index = self.names.iter().position(|known| known == file);
+        self.window = index.map(|index| (key::FIRST_FILE.saturating_add(index as u16), offset));
+    }
+
+    /// The window to configuration space is at `base`.
+    pub(crate) fn tell_window(&mut self, base: u64) {
+        if let Some((key, offset)) = self.window
+            && let Some(item) = self.items.get_mut(&key)
+        {
+            lanes::store(item, offset, 8, base);
+        }
     }
 
     /// Selects an item and begins at its first byte; one that is not there reads as zeroes.

@@ -7,6 +7,7 @@
 mod bench;
 pub mod chipset;
 pub mod firmware_configuration;
+pub mod flash;
 pub mod hpet;
 pub mod intel_82599;
 pub mod ioat;
@@ -21,6 +22,7 @@ pub mod pci;
 mod pit;
 pub mod power;
 pub mod pulse;
+mod q35;
 pub mod registry;
 pub mod request;
 mod rtc;

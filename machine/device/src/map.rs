@@ -8,17 +8,14 @@ use arch::pci::FunctionAddress;
 pub const PCI_MEMORY_START: SystemPhysical = SystemPhysical(0xC000_0000);
 /// First address after the PCI memory window.
 pub const PCI_MEMORY_END: SystemPhysical = SystemPhysical(0xE000_0000);
-/// Memory BARs are decoded here as well: a BIOS of others, which asks no table where they may be,
-/// places them below the interrupt controllers.
-pub const FIRMWARE_PCI_MEMORY_START: SystemPhysical = SystemPhysical(0xF000_0000);
-/// First address after that window.
-pub const FIRMWARE_PCI_MEMORY_END: SystemPhysical = SystemPhysical(0xFEC0_0000);
 /// PCI configuration space, 1 MiB per bus. [PCIE "ECAM"]
 pub const ECAM: SystemPhysical = SystemPhysical(0xE000_0000);
 /// Buses that the window decodes; only bus 0 has functions.
 pub const ECAM_BUSES: u64 = 256;
+/// Bytes of the configuration window.
+pub const ECAM_SIZE: u64 = ECAM_BUSES << 20;
 /// First address after the configuration window.
-pub const ECAM_END: SystemPhysical = SystemPhysical(ECAM.0 + (ECAM_BUSES << 20));
+pub const ECAM_END: SystemPhysical = SystemPhysical(ECAM.0 + ECAM_SIZE);
 /// Registers of the IOMMU, where the board has one.
 pub const IOMMU: SystemPhysical = SystemPhysical(0xFD20_0000);
 /// The block of HPET registers.
@@ -32,6 +29,8 @@ pub const TEST_RAM_SIZE: u64 = 0x1_0000;
 
 /// The ports that PCI I/O BARs are assigned from, up to FFFFh.
 pub const PCI_IO_START: u16 = 0xC000;
+/// Firmware of others, which asks no table where ports may be, gives them from here on.
+pub const FIRMWARE_PCI_IO_START: u16 = 0x6000;
 
 /// The PIT's counters 0 to 2 and its control register.
 pub const PIT: u16 = 0x40;

@@ -264,17 +264,22 @@ impl RealTimeClock {
     /// above 16 MiB.
     fn describe_memory(&mut self, memory_size: u64) {
         let extended = (memory_size / 1024).saturating_sub(1024).min(0xFFFF) as u16;
-        let low = memory_size.min(map::PCI_MEMORY_START.0);
-        let above_16 = (low.saturating_sub(16 << 20) / 0x1_0000).min(0xFFFF) as u16;
         for (index, value) in [
             (register::BASE_MEMORY, 640),
             (register::EXTENDED_MEMORY, extended),
             (register::EXTENDED_MEMORY_COPY, extended),
-            (register::MEMORY_ABOVE_16_MIB, above_16),
         ] {
             self.set_nvram(index, value as u8);
             self.set_nvram(index + 1, (value >> 8) as u8);
         }
+        self.describe_low_memory(memory_size.min(map::PCI_MEMORY_START.0));
+    }
+
+    /// Says how much RAM there is below 4 GiB.
+    pub fn describe_low_memory(&mut self, low: u64) {
+        let above_16 = (low.saturating_sub(16 << 20) / 0x1_0000).min(0xFFFF) as u16;
+        self.set_nvram(register::MEMORY_ABOVE_16_MIB, above_16 as u8);
+        self.set_nvram(register::MEMORY_ABOVE_16_MIB + 1, (above_16 >> 8) as u8);
     }
 }
 
