@@ -4,7 +4,7 @@
 //! Tables are derived from the topology and the board's map, so they cannot disagree with the
 //! devices. There is no firmware code to call: no BIOS interrupts (every vector returns at once),
 //! no EFI services, no system management mode; unless a BIOS image that others wrote is started
-//! in its place, which is then told of the same tables.
+//! in its place, or UEFI firmware, which are then told of the same tables.
 
 mod acpi;
 mod bios_area;
@@ -17,13 +17,17 @@ mod performance;
 mod rom;
 mod smbios;
 mod table;
+mod table_loader;
 #[cfg(test)]
 mod tests;
+mod uefi;
 
 pub use memory_map::{MemoryKind, MemoryRegion};
 pub use options::FirmwareOptions;
 pub use rom::{File, NotFirmware};
+pub use uefi::{Told, Uefi, tell};
 
+use acpi::Home;
 use arch::address::SystemPhysical;
 use bus::GuestMemory;
 
@@ -63,7 +67,7 @@ pub fn install_image(
 ) -> Result<Vec<File>, NotFirmware> {
     rom::check(image)?;
     let layout = memory.layout();
-    let tables = acpi::build(options, layout);
+    let tables = acpi::build(options, layout, Home::LowRam);
     let needed = memory_map::HIGH_MEMORY + rom::WORKING_SPACE + tables.bytes.len() as u64;
     let too_little = TooLittleMemory { ram: layout.low, needed };
     if layout.low < needed {
@@ -83,7 +87,7 @@ pub fn install(
     options: &FirmwareOptions,
 ) -> Result<Firmware, TooLittleMemory> {
     let layout = memory.layout();
-    let image = acpi::build(options, layout);
+    let image = acpi::build(options, layout, Home::LowRam);
     let needed = memory_map::HIGH_MEMORY + image.bytes.len() as u64;
     let too_little = TooLittleMemory { ram: layout.low, needed };
     if layout.low < needed {

@@ -166,7 +166,7 @@ fn path_of_module(module: &str) -> (&str, &str) {
 fn power_on(machine: &mut Machine, path: &Path) -> anyhow::Result<()> {
     let image = source::file(path, LARGEST_FIRMWARE, "the most that is read of firmware")?;
     let name = path.display().to_string();
-    let result = machine.power_on(Source { name: &name, bytes: &image });
+    let result = machine.power_on(Source { name: &name, bytes: &image }, None);
     result.map(drop).map_err(Usage::of)
 }
 

@@ -19,13 +19,33 @@ const ENABLED: u32 = 1;
 const ALIGNMENT: usize = 64;
 const PAGE: usize = 4096;
 
-/// All tables but the RSDP, as they lie in memory from `base` to the end of low RAM.
+/// All tables but the RSDP, as they lie in memory from `base` on.
 pub(super) struct Image {
     pub base: u64,
     pub bytes: Vec<u8>,
     /// The last bytes, which a kernel must not reclaim.
     pub nonvolatile: u64,
     pub rsdp: Vec<u8>,
+    pub places: Places,
+}
+
+/// Where in an image tables begin that others point to, or that hold a place of the board's.
+pub(super) struct Places {
+    pub fadt: usize,
+    pub rsdt: usize,
+    pub xsdt: usize,
+    pub mcfg: usize,
+    /// All tables with a checksum, in the order in which they lie.
+    pub all: Vec<usize>,
+}
+
+/// Where tables are to lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Home {
+    /// At the end of low RAM.
+    LowRam,
+    /// Where firmware finds room: addresses in tables count from the first table's.
+    Anywhere,
 }
 
 /// Tables behind one another, each at its physical address.
@@ -43,8 +63,8 @@ impl Placed {
     }
 }
 
-/// Builds the tables for the end of low RAM.
-pub(super) fn build(options: &FirmwareOptions, layout: MemoryLayout) -> Image {
+/// Builds the tables.
+pub(super) fn build(options: &FirmwareOptions, layout: MemoryLayout, home: Home) -> Image {
     let dsdt = dsdt::build(options);
     let tables = listed(options, layout);
     // Sizes do not depend on addresses, so the FADT and the roots can be measured first.
@@ -52,18 +72,22 @@ pub(super) fn build(options: &FirmwareOptions, layout: MemoryLayout) -> Image {
     let roots = 2 * HEADER_SIZE + (4 + 8) * (tables.len() + 1);
     let sizes: usize = tables.iter().map(Vec::len).sum::<usize>() + dsdt.len() + fadt_size + roots;
     let size = (sizes + ALIGNMENT * (tables.len() + 4)).next_multiple_of(PAGE) + PAGE;
-    let base = layout.low.saturating_sub(size as u64);
+    let base = match home {
+        Home::LowRam => layout.low.saturating_sub(size as u64),
+        Home::Anywhere => 0,
+    };
     let facs_address = base + (size - PAGE) as u64;
 
     let mut placed = Placed { base, bytes: Vec::with_capacity(size) };
     let dsdt = placed.append(&dsdt);
+    let mut all = vec![dsdt];
     let mut addresses = vec![placed.append(&fadt(options, dsdt, facs_address))];
     addresses.extend(tables.iter().map(|table| placed.append(table)));
     let mut rsdt = Table::new(b"RSDT", 1);
     let mut xsdt = Table::new(b"XSDT", 1);
-    for address in addresses {
-        rsdt.u32(address as u32);
-        xsdt.u64(address);
+    for address in &addresses {
+        rsdt.u32(*address as u32);
+        xsdt.u64(*address);
     }
     let rsdt = placed.append(&rsdt.finish());
     let xsdt = placed.append(&xsdt.finish());
@@ -71,8 +95,21 @@ pub(super) fn build(options: &FirmwareOptions, layout: MemoryLayout) -> Image {
     bytes.resize(size - PAGE, 0);
     bytes.extend(facs());
     bytes.resize(size, 0);
-    Image { base, bytes, nonvolatile: PAGE as u64, rsdp: rsdp(rsdt as u32, xsdt) }
+    all.extend(&addresses);
+    all.extend([rsdt, xsdt]);
+    let at = |address: u64| (address - base) as usize;
+    let places = Places {
+        fadt: at(addresses[0]),
+        rsdt: at(rsdt),
+        xsdt: at(xsdt),
+        mcfg: at(addresses[1 + MCFG]),
+        all: all.into_iter().map(at).collect(),
+    };
+    Image { base, bytes, nonvolatile: PAGE as u64, rsdp: rsdp(rsdt as u32, xsdt), places }
 }
+
+/// The MCFG's place in [`listed`].
+const MCFG: usize = 1;
 
 /// The tables that the roots list, besides the FADT.
 fn listed(options: &FirmwareOptions, layout: MemoryLayout) -> Vec<Vec<u8>> {

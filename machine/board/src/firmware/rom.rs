@@ -5,11 +5,12 @@
 //! SeaBIOS is what is meant. Of its files these are left out: `bootorder`, so that it tries disks
 //! in the order of their places, and SMBIOS structures, of which it makes its own.
 //!
-//! DEVIATION(SDM3 "First Instruction Executed"): the first instruction is fetched from FFFF0h,
-//! where the image's end lies in RAM, and not below 4 GiB, where there is no memory.
+//! DEVIATION(SDM3 "First Instruction Executed"): the first instruction of a BIOS is fetched from
+//! FFFF0h, where the image's end lies in RAM, and not below 4 GiB, where there is no memory then.
 
 use super::TooLittleMemory;
 use super::memory_map::{MemoryKind, MemoryRegion};
+use super::table_loader::{self, ROOT_POINTER, Zone};
 use device::map;
 
 /// What an image and its work need above 1 MiB.
@@ -36,8 +37,8 @@ pub struct File {
 pub enum NotFirmware {
     /// Its size is none of a PC's BIOS.
     #[error(
-        "{size} bytes; a BIOS image has 64 to 256 KiB in whole pages, such as SeaBIOS' bios-256k.bin \
-         (UEFI images are not started)"
+        "{size} bytes; a BIOS image has 64 to 256 KiB in whole pages, such as SeaBIOS' \
+         bios-256k.bin, and a UEFI image begins with a firmware volume, such as OVMF.fd"
     )]
     Size {
         /// In bytes.
@@ -49,6 +50,22 @@ pub enum NotFirmware {
         /// The first byte.
         found: u8,
     },
+    /// More than the addresses for it, or no whole pages.
+    #[error(
+        "{size:#x} bytes of code and variables, must be whole pages and at most {most:#x} bytes"
+    )]
+    Flash {
+        /// In bytes.
+        size: usize,
+        /// The limit.
+        most: usize,
+    },
+    /// Not what firmware keeps its variables in.
+    #[error("no variables of UEFI firmware: it does not begin with their volume's header")]
+    Variables,
+    /// What was given beside an image that keeps none.
+    #[error("a BIOS image has no use for variables of UEFI firmware")]
+    NoUse,
     /// RAM that cannot hold it and the tables.
     #[error(transparent)]
     Memory(#[from] TooLittleMemory),
@@ -72,13 +89,12 @@ pub(super) fn files(map: &[MemoryRegion], rsdp: Vec<u8>) -> Vec<File> {
     vec![
         file("etc/e820", address_map(map)),
         file(ROOT_POINTER, rsdp),
-        file("etc/table-loader", allocate(ROOT_POINTER)),
+        // The tables that the root pointer names lie in RAM already.
+        file("etc/table-loader", table_loader::allocate(ROOT_POINTER, 16, Zone::BiosSegment)),
         file("etc/sercon-port", u64::from(map::SERIAL[0]).to_le_bytes().to_vec()),
         file("etc/show-boot-menu", 0u64.to_le_bytes().to_vec()),
     ]
 }
-
-const ROOT_POINTER: &str = "etc/acpi/rsdp";
 
 /// RAM and what is reserved; an image knows no other kinds, and keeps off what it is not told of.
 fn address_map(map: &[MemoryRegion]) -> Vec<u8> {
@@ -95,21 +111,4 @@ fn address_map(map: &[MemoryRegion]) -> Vec<u8> {
         MemoryRegion { kind, ..*region }
     }));
     entries.into_iter().flat_map(MemoryRegion::to_e820).collect()
-}
-
-/// The loader's command to put a file into the segment that is searched for root pointers; the
-/// tables that this one names lie in RAM already. [FWCFG, and SeaBIOS' romfile_loader.h]
-fn allocate(name: &str) -> Vec<u8> {
-    const ALLOCATE: u32 = 1;
-    const ALIGNMENT: u32 = 16;
-    const BIOS_SEGMENT: u8 = 2;
-    const COMMAND_SIZE: usize = 128;
-    const NAME_SIZE: usize = 56;
-    let mut command = ALLOCATE.to_le_bytes().to_vec();
-    command.extend(name.as_bytes());
-    command.resize(4 + NAME_SIZE, 0);
-    command.extend(ALIGNMENT.to_le_bytes());
-    command.push(BIOS_SEGMENT);
-    command.resize(COMMAND_SIZE, 0);
-    command
 }

@@ -17,16 +17,16 @@ pub(super) fn install(memory: &mut GuestMemory, topology: &Topology) -> Result<(
     let layout = memory.layout();
     let table = build(topology, layout.low, layout.high);
     memory.write(SystemPhysical(SMBIOS_TABLE), &table)?;
-    memory.write(SystemPhysical(SMBIOS_ENTRY), &entry_point(table.len()))
+    memory.write(SystemPhysical(SMBIOS_ENTRY), &entry_point(table.len(), SMBIOS_TABLE))
 }
 
 /// [SMBIOS "SMBIOS 3.0 (64-bit) Entry Point"]
-fn entry_point(table_size: usize) -> Vec<u8> {
+pub(super) fn entry_point(table_size: usize, table: u64) -> Vec<u8> {
     let mut bytes = Vec::from(b"_SM3_");
     // Checksum, length, version 3.0.0, revision of this structure.
     bytes.extend([0, 24, 3, 0, 0, 1, 0]);
     bytes.extend((table_size as u32).to_le_bytes());
-    bytes.extend(SMBIOS_TABLE.to_le_bytes());
+    bytes.extend(table.to_le_bytes());
     bytes[5] = checksum(&bytes);
     bytes
 }

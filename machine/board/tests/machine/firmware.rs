@@ -98,7 +98,7 @@ fn seabios_starts_a_boot_sector() {
     for (model, cpus, function) in rows {
         let mut machine = machine(model, cpus, vec![function]);
         let source = board::load::Source { name: SEABIOS, bytes: &image };
-        machine.power_on(source).expect("it is a BIOS");
+        machine.power_on(source, None).expect("it is a BIOS");
         let limits =
             Limits { until: Picoseconds::from_milliseconds(20_000), instructions: 400_000_000 };
         let outcome = machine.run(limits);
@@ -114,7 +114,7 @@ fn what_is_no_bios_is_refused() {
     let mut no_jump = vec![0; 128 << 10];
     let rows: [(&[u8], u64, &str); 4] = [
         (&[0; 512], 64 << 20, "a BIOS image has 64 to 256 KiB"),
-        (&[0; 1 << 20], 64 << 20, "UEFI images are not started"),
+        (&[0; 1 << 20], 64 << 20, "a UEFI image begins with a firmware volume"),
         (&no_jump.clone(), 64 << 20, "must be a far jump"),
         (
             {
@@ -131,7 +131,7 @@ fn what_is_no_bios_is_refused() {
         let topology = Topology::of_cores(1).expect("one is possible");
         let mut machine = Machine::new(&Configuration::of(model, topology, memory)).unwrap();
         let source = board::load::Source { name: "image", bytes };
-        let error = machine.power_on(source).expect_err(expected).to_string();
+        let error = machine.power_on(source, None).expect_err(expected).to_string();
         assert!(error.starts_with("image: ") && error.contains(expected), "{error}");
     }
 }
