@@ -1,7 +1,7 @@
 # The commands of the README. Each sets up what it needs on a Debian or Ubuntu machine.
 
 CARGO ?= cargo
-PACKAGES = gcc libc6-dev make cpio zstd xz-utils acpica-tools python3 mmdebstrap seabios
+PACKAGES = gcc libc6-dev make cpio zstd xz-utils acpica-tools python3 mmdebstrap seabios ovmf
 # Opens the HTML report in a test. Ubuntu's package of this name is a snap, which not every machine can run.
 PACKAGES += $(shell grep -qs '^ID=debian' /etc/os-release && echo chromium)
 

@@ -6,6 +6,7 @@
 
 mod character;
 mod device;
+mod flash;
 mod folder;
 mod option;
 mod place;

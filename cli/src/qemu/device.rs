@@ -1,6 +1,7 @@
 //! QEMU's devices and what is behind them.
 
 use super::character::{self, Character};
+use super::flash;
 use super::folder::Folder;
 use super::place::Place;
 use super::request::{Question, Request};
@@ -112,10 +113,15 @@ pub(super) fn list() -> String {
     DEVICES.iter().map(|(name, _)| format!("name \"{name}\"\n")).collect()
 }
 
-/// `file=FILE,format=raw|qcow2,if=virtio|none[,id=ID][,readonly=on][,snapshot=on]`
+/// `-pflash FILE`, in the next unit.
+pub(super) fn flash(request: &mut Request, text: &str) -> Result<(), String> {
+    flash::add(request, None, text, ",write-through")
+}
+
+/// `file=FILE,format=raw|qcow2,if=virtio|none|pflash[,unit=N][,id=ID][,readonly=on][,snapshot=on]`
 pub(super) fn drive(request: &mut Request, text: &str) -> Result<(), String> {
     let (mut file, mut id, mut mode) = ("", String::new(), ",write-through");
-    let mut format = "";
+    let (mut format, mut is_flash, mut unit) = ("", false, None);
     for part in text.split(',') {
         match part.split_once('=') {
             Some(("file", value)) => file = value,
@@ -125,15 +131,21 @@ pub(super) fn drive(request: &mut Request, text: &str) -> Result<(), String> {
                 return Err(format!("{other}: an image has to be raw or qcow2"));
             }
             Some(("if", "virtio" | "none")) => {}
-            Some(("if", other)) => return Err(format!("{other}: only virtio and none")),
+            Some(("if", "pflash")) => is_flash = true,
+            Some(("if", other)) => return Err(format!("{other}: only virtio, none and pflash")),
+            Some(("unit" | "index", value)) => unit = Some(value),
             Some(("readonly", "on")) => mode = ",readonly",
             Some(("snapshot", "on")) => mode = "",
-            Some(
-                ("readonly" | "snapshot", "off")
-                | ("cache" | "aio" | "media" | "index" | "discard", _),
-            ) => {}
+            Some(("readonly" | "snapshot", "off") | ("cache" | "aio" | "media" | "discard", _)) => {
+            }
             _ => return Err(format!("{part}: no such word")),
         }
+    }
+    if is_flash && !file.is_empty() {
+        return match format {
+            "qcow2" => Err("flash memory has to be raw".into()),
+            _ => flash::add(request, unit, file, mode),
+        };
     }
     if file.is_empty() || format.is_empty() {
         return Err("file=FILE and format=raw or qcow2 are needed".into());

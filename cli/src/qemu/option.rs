@@ -36,7 +36,6 @@ const fn word(name: &'static str, meaning: Meaning) -> Row {
 
 const ONLY_DISKS: &str =
     "what is booted is -kernel, or a disk by -bios: -drive if=virtio,file=FILE,format=raw";
-const NO_FLASH: &str = "there is no flash memory and no UEFI: -bios takes SeaBIOS";
 const NO_MIGRATION: &str = "a running machine cannot be taken over";
 
 /// All that are known.
@@ -90,7 +89,7 @@ pub(super) const OPTIONS: &[Row] = &[
     value("echr", Ignored),
     value("msg", Ignored),
     value("bios", Does(|request, text| request.set_firmware(text))),
-    value("pflash", Refused(NO_FLASH)),
+    value("pflash", Does(device::flash)),
     value("cdrom", Refused(ONLY_DISKS)),
     value("hda", Refused("there is no IDE: -drive if=virtio,file=FILE,format=raw")),
     value("fda", Refused(ONLY_DISKS)),

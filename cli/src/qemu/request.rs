@@ -1,6 +1,7 @@
 //! What QEMU's options ask for, and the options of `machine run` that say the same.
 
 use super::character::{self, Character};
+use super::flash::Flash;
 use super::option::{self, Meaning, Row};
 use super::place::{self, Place};
 use super::{VERSION, device};
@@ -29,8 +30,10 @@ type Variable<'a> = &'a dyn Fn(&str) -> Option<String>;
 pub(super) struct Request {
     question: Option<Question>,
     kernel: Option<PathBuf>,
-    /// A BIOS image.
+    /// A BIOS image, or UEFI firmware.
     firmware: Option<PathBuf>,
+    /// UEFI firmware in flash memory.
+    pub(super) flash: Flash,
     /// A disk of this format is to keep what is written.
     pub(super) writes_qcow2: bool,
     initrd: Option<PathBuf>,
@@ -261,9 +264,10 @@ impl Request {
                 return Err(format!("{name} only allowed with -kernel option"));
             }
         }
-        match &self.firmware {
+        match self.flash.code().map(Path::new).or(self.firmware.as_deref()) {
             Some(firmware) => {
-                readable(firmware).map_err(|why| {
+                let firmware = found(firmware);
+                readable(&firmware).map_err(|why| {
                     format!("could not load BIOS '{}': {why}", firmware.display())
                 })?;
                 Ok(["--firmware".into(), firmware.display().to_string()])
@@ -271,6 +275,17 @@ impl Request {
             None if !self.drives.is_empty() => Ok(["--firmware".into(), "seabios".into()]),
             None => Err("-kernel is missing, and there is no -drive to boot from".into()),
         }
+    }
+
+    /// Options of `machine run` for firmware, where that begins.
+    fn of_firmware(&self) -> Vec<String> {
+        if self.kernel.is_some() {
+            return Vec::new();
+        }
+        let variables = self.flash.variables(self.is_snapshot);
+        let variables = variables.map(|file| ["--firmware-variables".into(), file]);
+        let ends = self.ends_at_reset.then(|| "--no-reboot".to_owned());
+        variables.into_iter().flatten().chain(ends).collect()
     }
 
     /// Options of `machine run` for who looks on.
@@ -317,6 +332,7 @@ impl Request {
         if self.has_network {
             option("--net", "answer".to_owned());
         }
+        words.extend(self.of_firmware());
         words.extend(self.watchers());
         if self.is_stopped && has_monitor {
             words.push("--stopped".into());
@@ -360,6 +376,15 @@ fn set(slot: &mut Option<Place>, place: Place) -> Result<(), String> {
     }
     *slot = Some(place);
     Ok(())
+}
+
+/// Firmware by its name alone is where QEMU's package has it.
+fn found(firmware: &Path) -> PathBuf {
+    const FOLDERS: [&str; 3] = ["/usr/share/qemu", "/usr/share/seabios", "/usr/share/ovmf"];
+    let is_name = firmware.components().count() == 1 && !firmware.exists();
+    let mut places = FOLDERS.iter().map(|folder| Path::new(folder).join(firmware));
+    let place = places.find(|place| is_name && place.exists());
+    place.unwrap_or_else(|| firmware.to_owned())
 }
 
 fn readable(path: &Path) -> std::io::Result<()> {
@@ -431,6 +456,19 @@ mod tests {
         assert_eq!(booted[booted.len() - 2..], ["--disk", "a.img"]);
         let own = std::env::current_exe().expect("this test").display().to_string();
         assert_eq!(words(&format!("-bios {own}")).expect("a file")[1..3], ["--firmware", &own]);
+        let code = format!("-drive if=pflash,format=raw,unit=0,readonly=on,file={own}");
+        for (line, variables) in [
+            ("-drive if=pflash,unit=1,format=raw,file=v", Some("v,write-through")),
+            ("-drive if=pflash,format=raw,file=v -snapshot", Some("v")),
+            ("-drive if=pflash,unit=1,readonly=on,file=v", Some("v")),
+            ("-drive if=virtio,format=raw,file=a.img", None),
+        ] {
+            let words = words(&format!("{code} {line} -no-reboot")).expect("flash");
+            assert_eq!(words[1..3], ["--firmware", &own], "{line}");
+            let at = words.iter().position(|word| word == "--firmware-variables");
+            assert_eq!(at.map(|at| words[at + 1].as_str()), variables, "{line}");
+            assert!(words.iter().any(|word| word == "--no-reboot"), "{line}");
+        }
         for (line, why) in [
             ("", "-kernel is missing"),
             ("-bios _NO_FILE_", "could not load BIOS '_NO_FILE_'"),
@@ -456,7 +494,10 @@ mod tests {
             ("-device edu", "edu"),
             ("-device isa-debug-exit,iobase=0x501", "F4h"),
             ("-drive file=a.vmdk,if=virtio,format=vmdk", "raw or qcow2"),
-            ("-pflash x", "no UEFI"),
+            ("-drive if=pflash,format=raw,unit=2,file=x", "unit=2: must be 0 or 1"),
+            ("-drive if=pflash,format=raw,unit=y,file=x", "unit=y: must be 0 or 1"),
+            ("-drive if=pflash,format=qcow2,file=x", "has to be raw"),
+            ("-pflash a -pflash b -pflash c", "unit=1: there is a file in it"),
             ("-qmp tcp:localhost:4444,server=on", "unix:PATH"),
             ("-qmp stdio", "a socket file alone"),
             ("-qmp unix:a,server=on -qmp unix:b,server=on", "there can be one"),

@@ -5,6 +5,7 @@ mod closing;
 mod console;
 pub mod devices;
 mod ending;
+mod firmware;
 pub mod gdb;
 mod inspect;
 mod interact;

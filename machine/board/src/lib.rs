@@ -26,6 +26,7 @@ mod post_mortem;
 mod power_on;
 mod recall;
 mod record;
+mod reset;
 mod schedule;
 mod server;
 pub mod shared_folder;

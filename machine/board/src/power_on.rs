@@ -52,8 +52,11 @@ impl Machine {
         let layout = uefi
             .layout(self.memory.layout().ram())
             .map_err(|error| MachineError::Firmware { file: name.to_owned(), error })?;
-        self.memory = allocate(layout)?;
-        self.memory.set_read_only(uefi.code);
+        // After a reset it is there.
+        if self.memory.layout() != layout {
+            self.memory = allocate(layout)?;
+            self.memory.set_read_only(uefi.code);
+        }
         let tables = self.remapping_tables();
         let told = firmware::tell(&self.state.firmware_options(&tables), layout);
         self.tell_firmware(told.files);

@@ -78,6 +78,14 @@ impl Wiring {
         }
     }
 
+    /// Goes on where the board before a reset ended.
+    pub(crate) fn go_on_after(&mut self, mut before: Self) {
+        self.chipset.go_on_after(&mut before.chipset);
+        self.now = before.now;
+        self.recorder = before.recorder;
+        self.watched_port = before.watched_port;
+    }
+
     /// Makes the machine's run return after a write of `value`, or of anything, to a port.
     pub fn watch_port(&mut self, port: u16, value: Option<u32>) {
         self.watched_port = Some(WatchedPort { port, value, is_hit: false });

@@ -116,6 +116,7 @@ impl Chipset {
     pub fn carry_flash(&mut self, flash: Flash, low: u64) {
         self.flash = Some(flash);
         self.rtc.describe_low_memory(low);
+        self.power.take_for_s5(map::FIRMWARE_SLEEP_TYPE_S5);
         q35::identify(&mut self.pci);
         self.follow_window();
     }

@@ -201,9 +201,9 @@ mod tests {
     fn programming_takes_ones_to_zeros_and_nothing_back() {
         let mut flash = flash();
         for (command, size, data, expected) in [
-            (0x40, 1, 0x5A, 0x1F1F_1F0A),
-            (0x10, 4, 0xFFFF_00FF, 0x1F1F_000A),
-            (0x10, 1, 0xFF, 0x1F1F_000A),
+            (0x40, 1, 0x5A, 0x1F1F_1F1A),
+            (0x10, 4, 0xFFFF_00FF, 0x1F1F_001A),
+            (0x10, 1, 0xFF, 0x1F1F_001A),
         ] {
             flash.write(0x10, 1, command);
             flash.write(0x10, size, data);

@@ -100,6 +100,8 @@ pub const GPE0_LENGTH: u8 = 4;
 pub const GPE0_END: u16 = GPE0 + GPE0_LENGTH as u16;
 /// SLP_TYP value that the DSDT's \_S5 package must name.
 pub const SLEEP_TYPE_S5: u8 = 5;
+/// SLP_TYP value that UEFI firmware writes to power off.
+pub const FIRMWARE_SLEEP_TYPE_S5: u8 = 0;
 /// CONFIG_ADDRESS of configuration mechanism 1; decoded only by accesses of four bytes.
 pub const PCI_CONFIGURATION_ADDRESS: u16 = 0xCF8;
 /// The reset register, one byte amid CONFIG_ADDRESS.

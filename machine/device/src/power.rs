@@ -45,6 +45,8 @@ pub struct Power {
     /// The half-periods of the timer that have been turned into status.
     told_halves: u64,
     is_asserted: bool,
+    /// What firmware of others writes for S5 by itself, where there is such firmware.
+    firmware_s5: Option<u8>,
 }
 
 impl Default for Power {
@@ -58,6 +60,7 @@ impl Default for Power {
             reset_control: 0,
             told_halves: 0,
             is_asserted: false,
+            firmware_s5: None,
         }
     }
 }
@@ -66,6 +69,11 @@ impl Power {
     /// The running timer, 32 bits wide.
     pub fn timer(now: Picoseconds) -> u32 {
         now.ticks(PM_TIMER_HERTZ) as u32
+    }
+
+    /// This sleep type powers off as well: firmware that shuts down asks no DSDT.
+    pub(crate) fn take_for_s5(&mut self, sleep_type: u8) {
+        self.firmware_s5 = Some(sleep_type);
     }
 
     /// `port` lies in one of the ACPI blocks.
@@ -174,7 +182,8 @@ impl Power {
         // The enable bit reads as zero and the rest is kept.
         self.control = value & 0x1C06 | SCI_ENABLE;
         let sleep_type = (value >> 10 & 7) as u8;
-        if value & SLEEP_ENABLE != 0 && sleep_type == map::SLEEP_TYPE_S5 {
+        let is_s5 = sleep_type == map::SLEEP_TYPE_S5 || self.firmware_s5 == Some(sleep_type);
+        if value & SLEEP_ENABLE != 0 && is_s5 {
             cx.effect(initiator(), Effect::PowerOff);
         }
     }
@@ -209,6 +218,17 @@ mod tests {
             assert_eq!(bench.effects() == [Effect::PowerOff], expected, "{value:#x}");
             let read = power.read(&mut bench.context(), map::PM1A_CONTROL, 2);
             assert_eq!(read & 0x2001, 1, "SCI_EN is one, SLP_EN reads zero");
+        }
+    }
+
+    #[test]
+    fn firmware_s_own_sleep_type_powers_off_where_there_is_such_firmware() {
+        for (value, expected) in [(0x2000, true), (0x3400, true), (0x2400, false), (0, false)] {
+            let mut bench = Bench::new();
+            let mut power = Power::default();
+            power.take_for_s5(0);
+            power.write(&mut bench.context(), map::PM1A_CONTROL, 2, value);
+            assert_eq!(bench.effects() == [Effect::PowerOff], expected, "{value:#x}");
         }
     }
 

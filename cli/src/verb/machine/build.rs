@@ -2,6 +2,7 @@
 //! serve` share.
 
 use super::devices;
+use super::firmware;
 use super::model;
 use super::platform;
 use super::size::parse_bytes;
@@ -17,10 +18,6 @@ use std::path::{Path, PathBuf};
 
 /// The largest file that is taken for a kernel, with what debuggers want of it.
 const LARGEST_KERNEL: u64 = 2 << 30;
-/// As Debian and Ubuntu install it, package seabios.
-const SEABIOS: &str = "/usr/share/seabios/bios-256k.bin";
-/// More than any BIOS image has, so that one of another kind is told by its size.
-const LARGEST_FIRMWARE: u64 = 64 << 20;
 const KERNEL_LIMIT: &str = "the most that is read of a kernel";
 const MEMORY_LIMIT: &str = "what the machine has of memory";
 
@@ -43,10 +40,8 @@ pub struct Arguments {
     /// Linux bzImage, ELF64 vmlinux with PVH note, or Multiboot 1 or 2 image
     #[arg(long, value_name = "FILE", required_unless_present_any = ["restore", "firmware"])]
     pub kernel: Option<PathBuf>,
-    /// A BIOS image to begin with, which starts what is on a disk: SeaBIOS' bios-256k.bin, or
-    /// seabios for that of the distribution's package
-    #[arg(long, value_name = "FILE|seabios", conflicts_with_all = ["kernel", "initrd", "append", "module"])]
-    firmware: Option<PathBuf>,
+    #[command(flatten)]
+    pub firmware: firmware::Arguments,
     /// Continue from a snapshot, with the same options for CPUs, memory and devices
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "firmware", "initrd", "append", "module", "seed"])]
     pub restore: Option<PathBuf>,
@@ -90,17 +85,12 @@ impl Arguments {
     pub fn name_inputs(&self, sandbox: &mut Sandbox) {
         let modules = self.module.iter().map(|module| Path::new(path_of_module(module).0));
         let files = [&self.kernel, &self.restore, &self.initrd].into_iter().flatten();
-        let files = files.map(PathBuf::as_path).chain(self.firmware()).chain(modules);
+        let files = files.map(PathBuf::as_path).chain(modules);
         files.chain(self.model.files()).for_each(|path| {
             sandbox.reads(path);
         });
+        self.firmware.name_inputs(sandbox);
         self.devices.name_inputs(sandbox);
-    }
-
-    /// The image that a name or a path stands for.
-    fn firmware(&self) -> Option<&Path> {
-        let named = self.firmware.as_deref()?;
-        Some(if named == Path::new("seabios") { Path::new(SEABIOS) } else { named })
     }
 
     /// The machine, at its first instruction or as a snapshot has it.
@@ -149,8 +139,8 @@ impl Arguments {
             return Ok(Built { machine, configuration });
         }
         let mut machine = Machine::new(&configuration)?;
-        match self.firmware() {
-            Some(path) => power_on(&mut machine, path)?,
+        match self.firmware.files()? {
+            Some(files) => files.power_on(&mut machine)?,
             None => load(&mut machine, self)?,
         }
         self.devices.feed(&mut machine)?;
@@ -161,13 +151,6 @@ impl Arguments {
 /// A module's file, and its command line.
 fn path_of_module(module: &str) -> (&str, &str) {
     module.split_once(' ').unwrap_or((module, ""))
-}
-
-fn power_on(machine: &mut Machine, path: &Path) -> anyhow::Result<()> {
-    let image = source::file(path, LARGEST_FIRMWARE, "the most that is read of firmware")?;
-    let name = path.display().to_string();
-    let result = machine.power_on(Source { name: &name, bytes: &image }, None);
-    result.map(drop).map_err(Usage::of)
 }
 
 fn load(machine: &mut Machine, arguments: &Arguments) -> anyhow::Result<()> {

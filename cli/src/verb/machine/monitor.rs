@@ -203,6 +203,14 @@ impl Monitors {
         }
     }
 
+    /// Says that the guest has reset the machine, which goes on.
+    pub fn tell_reset(&mut self) {
+        if let Some(server) = &mut self.qmp {
+            let data = serde_json::json!({ "guest": true, "reason": "guest-reset" });
+            server.tell("RESET", &data);
+        }
+    }
+
     fn tell_quit(&mut self) {
         if let Some(server) = &mut self.qmp {
             let data = serde_json::json!({ "guest": false, "reason": "host-ui" });

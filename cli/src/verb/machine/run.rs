@@ -19,7 +19,7 @@ use crate::status::{Status, Usage};
 use anyhow::{Context, anyhow, bail};
 use arch::time::Picoseconds;
 use board::debugger::Ending;
-use board::{Limits, Machine, Outcome};
+use board::{Configuration, Limits, Machine, Outcome};
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -98,6 +98,7 @@ pub fn status_of_run(arguments: &Arguments) -> anyhow::Result<u8> {
     let door = arguments.gdb.as_deref();
     let door = door.map(|at| gdb::Door::open(at, arguments.gdb_any, &mut sandbox)).transpose()?;
     let monitors = Monitors::open(&arguments.monitor, &mut sandbox, status, &INTERRUPT)?;
+    let variables = arguments.build.firmware.open()?;
     arguments.build.name_inputs(&mut sandbox);
     arguments.symbols.files().for_each(|path| sandbox.reads(path));
     sandbox.raise(&arguments.sandbox);
@@ -121,7 +122,9 @@ pub fn status_of_run(arguments: &Arguments) -> anyhow::Result<u8> {
     let snapshots = snapshots.of(digest);
     let mut outputs =
         Outputs { recorder: recorder.as_mut(), channels, serial_port, snapshots, monitors };
-    let end = drive(&mut machine, arguments, &mut outputs, door, &started)?;
+    let given = Given { arguments, configuration: &configuration, started: &started };
+    let end = drive(&mut machine, &given, &mut outputs, door)?;
+    variables.keep(&machine)?;
     if let Some(text) = machine.post_mortem() {
         // A kernel with symbols of its own names its code.
         let symbols = arguments.symbols.read(arguments.build.kernel.as_deref())?;
@@ -161,9 +164,20 @@ fn ensure_ahead(machine: &Machine, arguments: &Arguments) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// The machine is as it was when the run began, and what looks at it stays.
-fn reset(machine: &mut Machine, arguments: &Arguments) -> anyhow::Result<()> {
-    let mut fresh = arguments.build.build()?.machine;
+/// What a run was begun with.
+struct Given<'a> {
+    arguments: &'a Arguments,
+    configuration: &'a Configuration,
+    started: &'a Start,
+}
+
+/// Firmware begins again, with disks as they are; without it the machine is as it was when the run
+/// began. What looks at it stays.
+fn reset(machine: &mut Machine, given: &Given<'_>) -> anyhow::Result<()> {
+    if let Some(files) = given.arguments.build.firmware.files()? {
+        return files.reboot(machine, given.configuration);
+    }
+    let mut fresh = given.arguments.build.build()?.machine;
     fresh.recall = machine.recall.clone();
     let is_recorded = machine.state.wiring.recorder.records.is_some();
     fresh.state.wiring.recorder.records = is_recorded.then(Vec::new);
@@ -234,11 +248,11 @@ impl Outputs<'_> {
 /// Runs in slices, moving characters both ways in between. Answers the exit status.
 fn drive(
     machine: &mut Machine,
-    arguments: &Arguments,
+    given: &Given<'_>,
     outputs: &mut Outputs<'_>,
     door: Option<gdb::Door>,
-    started: &Start,
 ) -> anyhow::Result<u8> {
+    let arguments = given.arguments;
     let is_asked_for = outputs.monitors.takes_input() && !std::io::stdin().is_terminal();
     let mut console = match is_asked_for {
         true => Console::without_input(),
@@ -259,7 +273,7 @@ fn drive(
             Verdict::Run => {}
             Verdict::Quit => return Ok(Status::Clean.code()),
             Verdict::Reset => {
-                reset(machine, arguments)?;
+                reset(machine, given)?;
                 outputs.snapshots.arm(machine);
                 continue;
             }
@@ -269,6 +283,11 @@ fn drive(
         let outcome = outputs.monitors.run(machine, limits);
         let shown = show_output(machine, &mut console, &mut outputs.serial_port)?;
         outputs.take(machine, &shown)?;
+        if outcome == Some(Outcome::Reset) && arguments.build.firmware.reboots() {
+            outputs.monitors.tell_reset();
+            reset(machine, given)?;
+            continue;
+        }
         if let Some(outcome) = outcome {
             outputs.monitors.end(machine, &mut console, outcome);
             return Ok(status(outcome));
@@ -281,7 +300,7 @@ fn drive(
         }
         match console.poll() {
             Some(Request::Leave) => return Ok(Status::Interrupted.code()),
-            Some(Request::Status) => report(machine, Format::Text, started),
+            Some(Request::Status) => report(machine, Format::Text, given.started),
             Some(Request::Monitor) => outputs.monitors.stop(),
             None => {}
         }

@@ -1,6 +1,8 @@
 //! A BIOS of others in the place of firmware: SeaBIOS, where it is installed, starts a boot sector
 //! from a virtio disk and from an NVM Express one, and tells it of memory and processors.
 
+mod uefi;
+
 use arch::time::Picoseconds;
 use board::topology::Topology;
 use board::{Configuration, Limits, Machine, Outcome};
@@ -79,11 +81,14 @@ fn disk() -> Disk {
     Disk::new(Box::new(MemoryStorage::new(bytes)), WriteMode::Overlay)
 }
 
-fn machine(model: &str, cpus: u16, functions: Vec<Request>) -> Machine {
+fn configuration(model: &str, cpus: u16, memory: u64, functions: Vec<Request>) -> Configuration {
     let model = CpuModel::named(model).expect("the model exists");
     let topology = Topology::of_cores(cpus).expect("so many are possible");
-    Machine::new(&Configuration { functions, ..Configuration::of(model, topology, 64 << 20) })
-        .expect("the machine is possible")
+    Configuration { functions, ..Configuration::of(model, topology, memory) }
+}
+
+fn machine(configuration: &Configuration) -> Machine {
+    Machine::new(configuration).expect("the machine is possible")
 }
 
 #[test]
@@ -96,7 +101,7 @@ fn seabios_starts_a_boot_sector() {
     let rows: [(&str, u16, Request); 3] =
         [("zen4", 1, block()), ("sapphire-rapids", 4, block()), ("zen4", 2, Drive(disk()).into())];
     for (model, cpus, function) in rows {
-        let mut machine = machine(model, cpus, vec![function]);
+        let mut machine = machine(&configuration(model, cpus, 64 << 20, vec![function]));
         let source = board::load::Source { name: SEABIOS, bytes: &image };
         machine.power_on(source, None).expect("it is a BIOS");
         let limits =
@@ -127,9 +132,7 @@ fn what_is_no_bios_is_refused() {
         ),
     ];
     for (bytes, memory, expected) in rows {
-        let model = CpuModel::named("zen4").expect("the model exists");
-        let topology = Topology::of_cores(1).expect("one is possible");
-        let mut machine = Machine::new(&Configuration::of(model, topology, memory)).unwrap();
+        let mut machine = machine(&configuration("zen4", 1, memory, Vec::new()));
         let source = board::load::Source { name: "image", bytes };
         let error = machine.power_on(source, None).expect_err(expected).to_string();
         assert!(error.starts_with("image: ") && error.contains(expected), "{error}");

@@ -307,8 +307,8 @@ fn fetch_page_slow(cpu: &mut Cpu, bus: &mut Bus<'_>, linear: u64) -> Result<u64,
     if cpu.is_64_bit() && (linear as i64) << 16 >> 16 != linear as i64 {
         return Err(Stop::GENERAL_PROTECTION);
     }
-    // DEVIATION(APM2 "Memory System"): code is executed from RAM only; a fetch from a device
-    // or a hole raises #UD, as its all-ones bytes would.
+    // DEVIATION(APM2 "Memory System"): code is executed from RAM and read-only memory; a fetch from
+    // a device or a hole raises #UD, as its all-ones bytes would.
     cpu.locate_fetch(bus, linear)?.ok_or(Stop::INVALID_OPCODE)
 }
 

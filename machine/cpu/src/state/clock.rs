@@ -73,6 +73,15 @@ impl Clock {
         }
     }
 
+    /// A processor that was reset goes on at `at`, where the one before it ended. Its time-stamp
+    /// counter begins at zero. [SDM3 "Time-Stamp Counter"]
+    pub fn go_on_after(&mut self, before: &Self, at: Picoseconds) {
+        self.move_to(at);
+        self.instructions = before.instructions;
+        self.spent = before.spent;
+        self.tsc_offset = at.ticks(self.tsc_hertz).wrapping_neg();
+    }
+
     /// From now on steps take so long, at the present clock of the core.
     pub fn set_costs(&mut self, costs: StepCosts) {
         self.costs = costs;

@@ -14,6 +14,13 @@ use arch::pci::FunctionAddress;
 use bus::Context;
 
 impl Chipset {
+    /// After a reset: disks hold what they held.
+    pub fn go_on_after(&mut self, before: &mut Self) {
+        for (disk, before) in self.disks_mut().zip(before.disks_mut()) {
+            std::mem::swap(disk, before);
+        }
+    }
+
     /// The disks behind devices of all kinds, in the order on the bus.
     pub fn disks_mut(&mut self) -> impl Iterator<Item = &mut Disk> {
         self.pci.functions_mut().iter_mut().filter_map(|function| function.device.disk_mut())

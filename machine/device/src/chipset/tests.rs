@@ -102,3 +102,77 @@ fn advancing_to_each_deadline_moves_the_deadline_on() {
         chipset.advance(&mut bench.context());
     }
 }
+
+/// A board with flash, whose firmware is told of the window at byte 4 of a file.
+fn board_with_flash() -> Chipset {
+    let mut chipset = chipset();
+    chipset.firmware_configuration.add_file("tables", vec![0; 16]);
+    chipset.firmware_configuration.tell_window_at("tables", 4);
+    let flash = Flash::new(SystemPhysical(0xFFC0_0000), vec![7; 4096]);
+    chipset.carry_flash(flash, 128 << 20);
+    chipset
+}
+
+fn configuration(chipset: &mut Chipset, bench: &mut Bench, address: u32) -> u32 {
+    chipset.port_out(&mut bench.context(), 0xCF8, 4, 0x8000_0000 | address);
+    chipset.port_in(&mut bench.context(), 0xCFC, 4)
+}
+
+#[test]
+fn a_board_with_flash_has_the_bridges_that_firmware_knows() {
+    let (mut bench, mut chipset) = (Bench::new(), board_with_flash());
+    for (address, expected) in
+        [(0x0000, 0x29C0_8086), (0xF800, 0x2918_8086), (0xF840, 0x0601), (0xF844, 0x80)]
+    {
+        let found = configuration(&mut chipset, &mut bench, address);
+        assert_eq!(found, expected, "{address:#x}");
+        chipset.port_out(&mut bench.context(), 0xCFC, 4, 0);
+        assert_eq!(configuration(&mut chipset, &mut bench, address), expected, "read-only");
+    }
+    for (index, expected) in [(0x34, 0x00), (0x35, 0x07)] {
+        chipset.port_out(&mut bench.context(), 0x70, 1, index);
+        assert_eq!(chipset.port_in(&mut bench.context(), 0x71, 1), expected, "{index:#x}");
+    }
+    assert_eq!(read(&mut chipset, &mut bench, 0xFFC0_0FFC, 4), 0x0707_0707);
+    chipset.write(&mut bench.context(), SystemPhysical(0xFFC0_0000), 1, 0x70);
+    assert_eq!(read(&mut chipset, &mut bench, 0xFFC0_0000, 1), 0, "its status");
+}
+
+#[test]
+fn the_window_is_where_the_host_bridge_has_it_and_tables_say_so() {
+    let (mut bench, mut chipset) = (Bench::new(), board_with_flash());
+    let bridge = 0x29C0_8086;
+    assert_eq!(read(&mut chipset, &mut bench, map::ECAM.0, 4), 0xFFFF_FFFF, "not enabled");
+    configuration(&mut chipset, &mut bench, 0x60);
+    chipset.port_out(&mut bench.context(), 0xCFC, 4, 0xB000_0001);
+    let mut at = 0xB000_0000;
+    for next in [0xE000_0000, 0xC000_0000] {
+        assert_eq!(read(&mut chipset, &mut bench, at, 4), bridge, "{at:#x}");
+        chipset.port_out(&mut bench.context(), 0x510, 2, 0x20);
+        let mut byte = || chipset.port_in(&mut bench.context(), 0x511, 1) as u8;
+        let file: [u8; 16] = std::array::from_fn(|_| byte());
+        assert_eq!(file[4..12], at.to_le_bytes(), "{at:#x}");
+        chipset.write(&mut bench.context(), SystemPhysical(at + 0x60), 4, next | 1);
+        assert_eq!(read(&mut chipset, &mut bench, at, 4), 0xFFFF_FFFF, "{at:#x}");
+        at = next;
+    }
+}
+
+#[test]
+fn regions_are_decoded_wherever_firmware_puts_them() {
+    let (mut bench, mut chipset) = (Bench::new(), chipset());
+    let device = u32::from(map::PCI_TEST_DEVICE.device) << 11;
+    let ones = u64::from(u32::MAX);
+    for base in [0x8000_0000, 0xB000_0000, 0xF100_0000] {
+        assert_eq!(read(&mut chipset, &mut bench, base, 4), ones);
+        configuration(&mut chipset, &mut bench, device | 0x04);
+        chipset.port_out(&mut bench.context(), 0xCFC, 4, 3);
+        configuration(&mut chipset, &mut bench, device | 0x10);
+        chipset.port_out(&mut bench.context(), 0xCFC, 4, base as u32);
+        assert_ne!(read(&mut chipset, &mut bench, base, 4), ones, "{base:#x}");
+    }
+    configuration(&mut chipset, &mut bench, device | 0x14);
+    chipset.port_out(&mut bench.context(), 0xCFC, 4, 0x6001);
+    assert_ne!(chipset.port_in(&mut bench.context(), 0x6000, 4), u32::MAX);
+    assert_eq!(chipset.port_in(&mut bench.context(), 0x6100, 4), u32::MAX);
+}
