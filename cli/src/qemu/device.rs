@@ -1,7 +1,6 @@
 //! QEMU's devices and what is behind them.
 
 use super::character::{self, Character};
-use super::flash;
 use super::folder::Folder;
 use super::place::Place;
 use super::request::{Question, Request};
@@ -115,7 +114,18 @@ pub(super) fn list() -> String {
 
 /// `-pflash FILE`, in the next unit.
 pub(super) fn flash(request: &mut Request, text: &str) -> Result<(), String> {
-    flash::add(request, None, text, ",write-through")
+    put_flash(request, None, text, true)
+}
+
+fn put_flash(
+    request: &mut Request,
+    unit: Option<&str>,
+    file: &str,
+    is_kept: bool,
+) -> Result<(), String> {
+    let lost = request.flash.put(unit, file, is_kept)?;
+    lost.iter().for_each(|what| request.ignore(what));
+    Ok(())
 }
 
 /// `file=FILE,format=raw|qcow2,if=virtio|none|pflash[,unit=N][,id=ID][,readonly=on][,snapshot=on]`
@@ -144,7 +154,7 @@ pub(super) fn drive(request: &mut Request, text: &str) -> Result<(), String> {
     if is_flash && !file.is_empty() {
         return match format {
             "qcow2" => Err("flash memory has to be raw".into()),
-            _ => flash::add(request, unit, file, mode),
+            _ => put_flash(request, unit, file, mode == ",write-through"),
         };
     }
     if file.is_empty() || format.is_empty() {

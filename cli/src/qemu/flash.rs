@@ -1,8 +1,6 @@
 //! Flash memory of QEMU's machines: firmware's code in unit 0 and its variables in unit 1, as
 //! `-drive if=pflash` and `-pflash` name them. Code is only read here.
 
-use super::request::Request;
-
 /// What is in the two units.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flash([Option<Unit>; 2]);
@@ -26,29 +24,26 @@ impl Flash {
         let kept = if unit.is_kept && !is_snapshot { ",write-through" } else { "" };
         Some(format!("{}{kept}", unit.file))
     }
-}
 
-/// Puts a file into a unit, or into the next one; `mode` is as [`super::device::drive`] has it.
-pub(super) fn add(
-    request: &mut Request,
-    unit: Option<&str>,
-    file: &str,
-    mode: &str,
-) -> Result<(), String> {
-    let next = usize::from(request.flash.0[0].is_some());
-    let unit = match unit {
-        None => next,
-        Some(text) => text.parse().map_err(|_| format!("unit={text}: must be 0 or 1"))?,
-    };
-    let place = request.flash.0.get_mut(unit);
-    let place = place.ok_or_else(|| format!("unit={unit}: must be 0 or 1"))?;
-    if place.is_some() {
-        return Err(format!("unit={unit}: there is a file in it"));
+    /// Puts a file into a unit, or into the next one. Answers what has no effect.
+    pub fn put(
+        &mut self,
+        unit: Option<&str>,
+        file: &str,
+        is_kept: bool,
+    ) -> Result<Option<String>, String> {
+        let next = usize::from(self.0[0].is_some());
+        let unit = match unit {
+            None => next,
+            Some(text) => text.parse().map_err(|_| format!("unit={text}: must be 0 or 1"))?,
+        };
+        let place = self.0.get_mut(unit);
+        let place = place.ok_or_else(|| format!("unit={unit}: must be 0 or 1"))?;
+        if place.is_some() {
+            return Err(format!("unit={unit}: there is a file in it"));
+        }
+        *place = Some(Unit { file: file.to_owned(), is_kept });
+        let is_lost = unit == 0 && is_kept;
+        Ok(is_lost.then(|| format!("what firmware writes to {file}: readonly=on says so")))
     }
-    let is_kept = mode == ",write-through";
-    *place = Some(Unit { file: file.to_owned(), is_kept });
-    if unit == 0 && is_kept {
-        request.ignore(&format!("what firmware writes to {file}: readonly=on says so"));
-    }
-    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Reset: all but RAM, what disks and flash hold, and time is as after power-on.
+//! Reset: all except RAM, what disks and flash hold, and time is as after power-on.
 //!
 //! Firmware begins then, so the caller powers on once more. What was made of RAM's code stays, and
 //! so does what looks at the machine: records, the watched port, what the host has not taken yet.

@@ -1,5 +1,5 @@
-//! Guest memory: RAM below and above the hole under 4 GiB, read-only memory at the hole's end, and a
-//! record of which cache lines hold code that has been decoded.
+//! Guest memory: RAM below and above the hole under 4 GiB, read-only memory at the hole's end, and
+//! a record of which cache lines hold code that has been decoded.
 
 use crate::probe::{Author, Probe};
 use crate::store_buffer::StoreBuffer;
