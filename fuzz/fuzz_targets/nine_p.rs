@@ -22,7 +22,7 @@ static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
 
 fuzz_target!(|input: &[u8]| {
     let shared = FOLDER.join("shared");
-    let access = if input.len() % 2 == 0 { Access::Writable } else { Access::ReadOnly };
+    let access = if input.len().is_multiple_of(2) { Access::Writable } else { Access::ReadOnly };
     let mut share = Share::open(&shared, access).expect("a folder");
     let mut rest = input;
     for _ in 0..MOST_MESSAGES {
