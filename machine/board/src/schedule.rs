@@ -143,8 +143,14 @@ impl Machine {
         if std::mem::replace(&mut self.moments.refreshed_at, writes) != writes {
             self.moments.waiting().into_iter().for_each(|index| self.refresh(index));
         }
-        let earliest = [self.moments.earliest(), self.waits.earliest()];
-        earliest.into_iter().flatten().min_by_key(|(index, at)| (*at, *index))
+        let awake = self.moments.earliest();
+        match (self.waits.earliest(), awake) {
+            (None, _) => awake,
+            (waiting, None) => waiting,
+            (Some(one), Some(other)) => {
+                Some(if (one.1, one.0) < (other.1, other.0) { one } else { other })
+            }
+        }
     }
 
     /// The processor whose turn it is, or comes next if no device has something to do before.
@@ -167,8 +173,11 @@ impl Machine {
         self.state.now = self.state.now.max(at);
         self.wake(index, at);
         let stores = self.begin_stores(index, at);
-        let waits = self.waits.earliest().map(|(_, at)| at);
-        let others = [self.moments.earliest_but(index), waits].into_iter().flatten().min();
+        let awake = self.moments.earliest_but(index);
+        let others = match self.waits.earliest() {
+            None => awake,
+            Some((_, at)) => Some(awake.map_or(at, |awake| awake.min(at))),
+        };
         let short = stores.filter(|(near, _)| others < Some(*near) && others.is_some());
         let horizon = others.map(|moment| moment.saturating_add(self.moments.shortest_message));
         let inbox = self.state.inboxes[index].next();

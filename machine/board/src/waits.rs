@@ -86,13 +86,17 @@ impl Wait {
     /// A turn is over that began without a look.
     fn note_turn(&mut self, cpu: &Cpu) {
         let (ip, registers) = (cpu.registers.ip, &cpu.registers.gpr[..16]);
-        if ip.abs_diff(self.ip) < CLOSE && self.registers == registers {
+        let is_close = ip.abs_diff(self.ip) < CLOSE;
+        if is_close && self.registers == registers {
             self.alike += 1;
             return;
         }
-        self.ip = ip;
-        self.registers.copy_from_slice(registers);
         self.alike = 0;
+        // Few turns end close to the one before.
+        match is_close {
+            true => self.registers.copy_from_slice(registers),
+            false => self.ip = ip,
+        }
     }
 }
 
@@ -130,6 +134,7 @@ impl Waits {
     }
 
     /// The waiting processor that is furthest behind.
+    #[inline(always)]
     pub fn earliest(&self) -> Option<(usize, Picoseconds)> {
         self.turns.front().map(|(at, index)| (*index, *at))
     }
