@@ -91,6 +91,9 @@ impl Request {
             }
         }
         request.settle_terminal();
+        if request.kernel.is_some() && request.flash.code().is_some() {
+            request.ignore("firmware in flash beside -kernel: the kernel is entered without it");
+        }
         Ok(request)
     }
 
@@ -421,6 +424,8 @@ mod tests {
         );
         let ignored = parse(line).expect("known options").ignored;
         assert_eq!(ignored, ["-global kvm-pit.lost_tick_policy=discard"]);
+        let ignored = parse("-kernel k -pflash code").expect("both").ignored;
+        assert!(ignored.iter().any(|what| what.starts_with("firmware in flash")), "{ignored:?}");
     }
 
     #[test]
