@@ -220,7 +220,9 @@ impl Machine {
         let is_cut = matches!(end, RunEnd::Time | RunEnd::Instructions | RunEnd::Point)
             && cpu.clock.now() < turn.until;
         self.state.turn = is_cut.then_some(turn);
-        if end == RunEnd::Time && !is_cut {
+        // What is on its way already would end the wait that began.
+        let is_reached = looks && self.state.inboxes[usize::from(turn.cpu.0)].next().is_some();
+        if end == RunEnd::Time && !is_cut && !is_reached {
             self.waits.note_turn(cpu, looks, round);
         }
         self.take_stores_back(turn, !is_cut);

@@ -86,6 +86,17 @@ fn handler() -> Vec<u8> {
     })
 }
 
+/// For a time that the bits of EBP from `shift` on say.
+fn delay(a: &mut CodeAssembler, shift: u32) -> Result<(), IcedError> {
+    let mut again = a.create_label();
+    a.mov(edx, ebp)?;
+    a.shr(edx, shift)?;
+    a.inc(edx)?;
+    a.set_label(&mut again)?;
+    a.dec(edx)?;
+    a.jne(again)
+}
+
 /// In every round: a pause of some length, then an interrupt and a number for each of the others.
 /// At the end the loop that they wait in is changed.
 fn first() -> Vec<u8> {
@@ -104,18 +115,13 @@ fn first() -> Vec<u8> {
         a.set_label(&mut next)?;
         a.inc(ecx)?;
         for other in 1..CPUS {
-            let (mut delay, mut answered, mut wait) =
-                (a.create_label(), a.create_label(), a.create_label());
+            let (mut answered, mut wait) = (a.create_label(), a.create_label());
             a.imul_3(ebp, ebp, 1_103_515_245)?;
             a.add(ebp, 12_345)?;
-            a.mov(edx, ebp)?;
-            a.shr(edx, 20)?;
-            a.inc(edx)?;
-            a.set_label(&mut delay)?;
-            a.dec(edx)?;
-            a.jne(delay)?;
+            delay(a, 20)?;
             a.mov(dword_ptr(0xFEE0_0310_u32), (other << 24) as i32)?;
             a.mov(dword_ptr(0xFEE0_0300_u32), 0x4040)?;
+            delay(a, 22)?;
             a.mov(dword_ptr(WORDS + other * 64), ecx)?;
             // Every other processor's answer is waited for; those before answer meanwhile.
             if other % 2 == 0 {

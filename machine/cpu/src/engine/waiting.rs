@@ -3,14 +3,10 @@
 
 use super::cache::CodeCache;
 use super::room::Room;
-use super::round::{Read, Round, classes, interpret_round, pauses, point};
-use crate::guest::rounds::Rounds;
+use super::round::{Read, Round, classes, interpret_round, point};
 use crate::{Bus, Cpu};
 use arch::time::Picoseconds;
 use bus::GuestMemory;
-
-/// Rounds of a guest that are looked at ahead: whether their PAUSEs exit.
-const GUESTS_ROUNDS: u64 = 4096;
 
 /// Instructions of a round at most.
 const PLACES: usize = 12;
@@ -25,7 +21,7 @@ pub struct Waiting {
     reads: [Read; READS],
     /// When a round began.
     since: Picoseconds,
-    /// At this moment something happens beside rounds: its timer fires, a PAUSE exits.
+    /// At this moment its timer fires.
     ends: Picoseconds,
     /// Of a round, in picoseconds.
     time: u64,
@@ -81,7 +77,9 @@ impl Cpu {
         bus: &mut Bus<'_>,
         until: Picoseconds,
     ) -> Option<Round> {
+        // A guest's PAUSEs are counted.
         let may_wait = self.pending.is_quiet()
+            && !self.is_guest()
             && !self.observation.has_points()
             && !bus.memory.keeps_stores()
             && self.next_deadline().is_none_or(|deadline| deadline > until);
@@ -94,16 +92,9 @@ impl Cpu {
         let here = point(self);
         let first = round.places.iter().position(|place| place.state == here)?;
         let (round, since) = (round.begun_at(first), self.clock.now());
-        let deadline = self.next_deadline().unwrap_or(Picoseconds::MAX);
-        let ends = match self.is_guest() {
-            false => deadline,
-            true => {
-                let rounds = Rounds { time: round.time, pauses: &pauses(&round.places) };
-                let passing = self.passable_rounds(rounds, GUESTS_ROUNDS);
-                deadline.min(since.saturating_add(Picoseconds(passing * round.time)))
-            }
-        };
-        self.pending.is_quiet().then(|| Waiting::new(round, since, ends)).flatten()
+        let ends = self.next_deadline().unwrap_or(Picoseconds::MAX);
+        let may_wait = self.pending.is_quiet() && !self.is_guest();
+        may_wait.then(|| Waiting::new(round, since, ends)).flatten()
     }
 
     /// The processor stands where it does at `now`, a [`Waiting::boundary`], and goes on by itself.
@@ -114,9 +105,6 @@ impl Cpu {
         let passed = round.places.iter().take_while(|place| place.at < part).count();
         let (done, all) = (&round.places[..passed], round.places.as_slice());
         for (times, places, time) in [(rounds, all, round.time), (1, done, part)] {
-            let pauses = pauses(places);
-            let counted = self.pass_rounds(Rounds { time: round.time, pauses: &pauses }, times);
-            debug_assert_eq!(counted, times, "a PAUSE exits that was to pass");
             self.clock.spend(Picoseconds(times * time));
             self.clock.count(times * places.len() as u64);
             cache.blocks.note_classes(self.index, &classes(places), times);

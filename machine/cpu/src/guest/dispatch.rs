@@ -205,15 +205,6 @@ impl Cpu {
             Running::Vmx(_) => pause::pass_rounds::<Vmx>(self, rounds, most),
         }
     }
-
-    /// As [`Cpu::pass_rounds`], but nothing is counted.
-    pub(crate) fn passable_rounds(&mut self, rounds: Rounds<'_>, most: u64) -> u64 {
-        match self.guest.running {
-            Running::Bare => most,
-            Running::Svm(_) => pause::passable_rounds::<Svm>(self, rounds, most),
-            Running::Vmx(_) => pause::passable_rounds::<Vmx>(self, rounds, most),
-        }
-    }
 }
 
 /// Memory.

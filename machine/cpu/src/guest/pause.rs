@@ -24,16 +24,6 @@ pub(crate) fn pass_rounds<V: Vendor>(cpu: &mut Cpu, rounds: Rounds<'_>, most: u6
     passed
 }
 
-/// How many rounds [`pass_rounds`] would count.
-pub(crate) fn passable_rounds<V: Vendor>(cpu: &mut Cpu, rounds: Rounds<'_>, most: u64) -> u64 {
-    let before = V::pauses(cpu);
-    let passable = pass_rounds::<V>(cpu, rounds, most);
-    if let Some(before) = before {
-        V::set_pauses(cpu, before);
-    }
-    passable
-}
-
 /// One round, a PAUSE at a time; nothing is counted if one of them exits.
 fn passes_round<V: Vendor>(cpu: &mut Cpu, rounds: Rounds<'_>, begins: u64) -> bool {
     let before = V::pauses(cpu);
