@@ -2,7 +2,7 @@
 
 use super::chain::Chain;
 use super::queue::{Broken, Queue};
-use super::round::{Budget, Progress};
+use super::round::{Budget, Progress, Served, serve_each};
 use crate::lanes;
 use crate::pci::Attachment;
 use crate::storage::{Disk, SECTOR_SIZE};
@@ -69,13 +69,11 @@ impl Block {
         port: &mut Attachment,
         budget: &mut Budget,
     ) -> Result<Progress, Broken> {
-        while budget.allows_more() {
-            let Some(chain) = queue.pop(port)? else { return Ok(Progress::Idle) };
-            let written = self.serve(&chain, port)?;
-            budget.spend(chain.readable_length().min(MAXIMUM_TRANSFER) + u64::from(written));
-            queue.push(port, &chain, written)?;
-        }
-        Ok(Progress::HasMore)
+        serve_each(queue, port, budget, |chain, port| {
+            let written = self.serve(chain, port)?;
+            let read = chain.readable_length().min(MAXIMUM_TRANSFER);
+            Ok(Served { written, moved: read + u64::from(written) })
+        })
     }
 
     /// Serves a request; gives the bytes written to the guest, status included.

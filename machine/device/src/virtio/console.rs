@@ -5,7 +5,7 @@
 //! offers buffers, because drivers discard what comes to a closed port.
 
 use super::queue::{Broken, Queue};
-use super::round::{Budget, Progress};
+use super::round::{Budget, Progress, Served, serve_each};
 use crate::lanes;
 use crate::pci::Attachment;
 use serde::{Deserialize, Serialize};
@@ -180,8 +180,7 @@ impl Console {
         attachment: &mut Attachment,
         budget: &mut Budget,
     ) -> Result<Progress, Broken> {
-        while budget.allows_more() {
-            let Some(chain) = queue.pop(attachment)? else { return Ok(Progress::Idle) };
+        serve_each(queue, attachment, budget, |chain, attachment| {
             let mut message = [0; 8];
             let length = chain.read(attachment, 0, &mut message)?;
             if length == message.len() {
@@ -189,10 +188,8 @@ impl Console {
                 let event = lanes::load(&message, 4, 2) as u16;
                 self.hear(port, event, lanes::load(&message, 6, 2) != 0);
             }
-            budget.spend(length as u64);
-            queue.push(attachment, &chain, 0)?;
-        }
-        Ok(Progress::HasMore)
+            Ok(Served { written: 0, moved: length as u64 })
+        })
     }
 
     /// [VIRTIO "Multiport Device Operation"]

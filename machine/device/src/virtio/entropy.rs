@@ -1,7 +1,7 @@
 //! The entropy device: a seeded generator, so that runs repeat. [VIRTIO "Entropy Device"]
 
 use super::queue::{Broken, Queue};
-use super::round::{Budget, Progress};
+use super::round::{Budget, Progress, Served, serve_each};
 use crate::pci::Attachment;
 use bus::Random;
 use serde::{Deserialize, Serialize};
@@ -27,8 +27,7 @@ impl Entropy {
         port: &mut Attachment,
         budget: &mut Budget,
     ) -> Result<Progress, Broken> {
-        while budget.allows_more() {
-            let Some(chain) = queue.pop(port)? else { return Ok(Progress::Idle) };
+        serve_each(queue, port, budget, |chain, port| {
             let length = chain.writable_length().min(MAXIMUM_ANSWER) as usize;
             let mut bytes = Vec::with_capacity(length + 8);
             while bytes.len() < length {
@@ -36,9 +35,7 @@ impl Entropy {
             }
             bytes.truncate(length);
             chain.write(port, 0, &bytes)?;
-            budget.spend(length as u64);
-            queue.push(port, &chain, length as u32)?;
-        }
-        Ok(Progress::HasMore)
+            Ok(Served { written: length as u32, moved: length as u64 })
+        })
     }
 }

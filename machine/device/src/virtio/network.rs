@@ -1,7 +1,7 @@
 //! The network device, wired to a [`PacketSource`]. [VIRTIO "Network Device"]
 
 use super::queue::{Broken, Queue};
-use super::round::{Budget, Progress};
+use super::round::{Budget, Progress, Served, serve_each};
 use crate::lanes;
 use crate::packet_source::{MAXIMUM_FRAME, PacketSource};
 use crate::pci::Attachment;
@@ -82,8 +82,7 @@ impl Network {
         port: &mut Attachment,
         budget: &mut Budget,
     ) -> Result<Progress, Broken> {
-        while budget.allows_more() {
-            let Some(chain) = queue.pop(port)? else { return Ok(Progress::Idle) };
+        serve_each(queue, port, budget, |chain, port| {
             let length = chain.readable_length().saturating_sub(HEADER_SIZE as u64);
             // Nothing longer fits the wire; there is no segmentation offload.
             if length <= MAXIMUM_FRAME as u64 {
@@ -91,10 +90,8 @@ impl Network {
                 chain.read(port, HEADER_SIZE as u64, &mut frame)?;
                 self.source.accept(&frame);
             }
-            budget.spend(length.min(MAXIMUM_FRAME as u64));
-            queue.push(port, &chain, 0)?;
-        }
-        Ok(Progress::HasMore)
+            Ok(Served { written: 0, moved: length.min(MAXIMUM_FRAME as u64) })
+        })
     }
 
     fn receive(

@@ -4,7 +4,7 @@
 //! As with a disk, an answer is there before the guest's next instruction.
 
 use super::queue::{Broken, Queue};
-use super::round::{Budget, Progress};
+use super::round::{Budget, Progress, Served, serve_each};
 use crate::lanes;
 use crate::pci::Attachment;
 use bitflags::bitflags;
@@ -87,8 +87,7 @@ impl NineP {
         port: &mut Attachment,
         budget: &mut Budget,
     ) -> Result<Progress, Broken> {
-        while budget.allows_more() {
-            let Some(chain) = queue.pop(port)? else { return Ok(Progress::Idle) };
+        serve_each(queue, port, budget, |chain, port| {
             let length = chain.readable_length();
             if length > LONGEST_MESSAGE {
                 return Err(Broken);
@@ -101,9 +100,7 @@ impl NineP {
                 None => Vec::new(),
             };
             let written = chain.write(port, 0, &answer)?;
-            budget.spend(length + written as u64);
-            queue.push(port, &chain, written as u32)?;
-        }
-        Ok(Progress::HasMore)
+            Ok(Served { written: written as u32, moved: length + written as u64 })
+        })
     }
 }
