@@ -35,7 +35,7 @@ fn what_cannot_be_is_said_once_with_its_name_and_status() {
     let kernel = program("exit", &EXIT);
     let kernel = kernel.to_str().expect("a path of ours is text");
     // More than any host that builds this has.
-    let rows: [(&[&str], i32, &str); 12] = [
+    let rows: [(&[&str], i32, &str); 14] = [
         (&["--kernel", kernel], 1, "debug exit 0x0"),
         (&["--kernel", kernel, "--memory", "40000G"], 3, "cannot give the machine"),
         (&["--kernel", "/nonexistent"], 3, "cannot open /nonexistent: No such file"),
@@ -60,6 +60,9 @@ fn what_cannot_be_is_said_once_with_its_name_and_status() {
         (&["--kernel", kernel, "--cpus", "0"], 2, "processors"),
         (&["--kernel", kernel, "--snapshot-on", "soon", "x"], 2, "must be console:TEXT"),
         (&["--kernel", kernel, "--memory", "12Q"], 2, "is not a size"),
+        // What goes with firmware alone.
+        (&["--kernel", kernel, "--no-reboot"], 2, "cannot be used with"),
+        (&["--kernel", kernel, "--firmware-variables", "v"], 2, "cannot be used with"),
     ];
     for (arguments, status, text) in rows {
         let output = machine(arguments);

@@ -37,10 +37,10 @@ pub struct Arguments {
     firmware: Option<PathBuf>,
     /// What UEFI firmware keeps its variables in (a copy of OVMF_VARS.fd): FILE keeps writes in
     /// memory, FILE,write-through changes the file when the run ends
-    #[arg(long, value_name = "FILE[,write-through]", requires = "firmware", value_parser = parse_variables)]
+    #[arg(long, value_name = "FILE[,write-through]", requires = "firmware", conflicts_with = "kernel", value_parser = parse_variables)]
     firmware_variables: Option<Variables>,
     /// End the run where software that firmware started asks for a reset
-    #[arg(long, requires = "firmware")]
+    #[arg(long, requires = "firmware", conflicts_with = "kernel")]
     no_reboot: bool,
 }
 

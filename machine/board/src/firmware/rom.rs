@@ -66,6 +66,14 @@ pub enum NotFirmware {
     /// What was given beside an image that keeps none.
     #[error("a BIOS image has no use for variables of UEFI firmware")]
     NoUse,
+    /// RAM in which it cannot begin to work.
+    #[error("{ram:#x} bytes of RAM, UEFI firmware needs at least {needed:#x}")]
+    Ram {
+        /// In bytes.
+        ram: u64,
+        /// In bytes.
+        needed: u64,
+    },
     /// RAM that cannot hold it and the tables.
     #[error(transparent)]
     Memory(#[from] TooLittleMemory),

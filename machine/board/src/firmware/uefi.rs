@@ -9,7 +9,7 @@ use super::acpi::{self, Home};
 use super::memory_map::{MemoryKind, MemoryRegion};
 use super::options::FirmwareOptions;
 use super::table_loader::{self, ROOT_POINTER, TABLES};
-use super::{File, NotFirmware, TooLittleMemory, smbios};
+use super::{File, NotFirmware, smbios};
 use arch::address::{PAGE_SIZE, SystemPhysical};
 use bus::MemoryLayout;
 
@@ -67,7 +67,7 @@ impl<'a> Uefi<'a> {
     pub fn layout(&self, ram: u64) -> Result<MemoryLayout, NotFirmware> {
         let layout = MemoryLayout::with_read_only(ram, self.code.len() as u64);
         match layout.low < NEEDED {
-            true => Err(TooLittleMemory { ram: layout.low, needed: NEEDED }.into()),
+            true => Err(NotFirmware::Ram { ram, needed: NEEDED }),
             false => Ok(layout),
         }
     }
@@ -159,6 +159,9 @@ mod tests {
             assert_eq!((uefi.code.len(), uefi.variables.len()), expected);
             let base = bus::HOLE_END - expected.0 as u64 - expected.1 as u64;
             assert_eq!(uefi.place_of_variables().0, base);
+            let error = uefi.layout(32 << 20).expect_err("too little RAM").to_string();
+            assert_eq!(error, "0x2000000 bytes of RAM, UEFI firmware needs at least 0x4000000");
+            assert!(uefi.layout(NEEDED).is_ok());
         }
         assert_eq!(Uefi::parse(&[0xEA; 0x10000], None), Ok(None), "a BIOS");
     }
