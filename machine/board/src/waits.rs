@@ -26,9 +26,9 @@ const SWEEPS: usize = 16;
 /// What is known of each processor's waiting.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
-    ones: Vec<Wait>,
+    histories: Vec<History>,
     /// The loops, where the processors' turns are not executed.
-    stands: Vec<Option<Stand>>,
+    parked: Vec<Option<Parked>>,
     /// When each of those has its next turn, the earliest first, of equals the lowest index.
     turns: VecDeque<Turn>,
     /// Empty between sweeps.
@@ -58,8 +58,9 @@ struct Bounds {
     message: Picoseconds,
 }
 
+/// Where a processor's turns have ended of late.
 #[derive(Debug)]
-struct Wait {
+struct History {
     /// Where the last turn ended.
     ip: u64,
     registers: [u64; 16],
@@ -69,20 +70,21 @@ struct Wait {
     wanted: u32,
 }
 
+/// A processor whose turns are not executed.
 #[derive(Debug)]
-struct Stand {
+struct Parked {
     waiting: Waiting,
     /// How far the others' clocks were at the last turn.
     others: Picoseconds,
 }
 
-impl Default for Wait {
+impl Default for History {
     fn default() -> Self {
         Self { ip: 0, registers: [0; 16], alike: 0, wanted: ALIKE }
     }
 }
 
-impl Wait {
+impl History {
     /// A turn is over that began without a look.
     fn note_turn(&mut self, cpu: &Cpu) {
         let (ip, registers) = (cpu.registers.ip, &cpu.registers.gpr[..16]);
@@ -102,32 +104,34 @@ impl Wait {
 
 impl Waits {
     pub fn clear(&mut self, processors: usize) {
-        self.ones.resize_with(processors, Wait::default);
-        self.stands.resize_with(processors, || None);
+        self.histories.resize_with(processors, History::default);
+        self.parked.resize_with(processors, || None);
     }
 
     /// Whether a processor waits.
     pub fn has(&self, index: usize) -> bool {
-        !self.turns.is_empty() && self.stands.get(index).is_some_and(Option::is_some)
+        !self.turns.is_empty() && self.parked.get(index).is_some_and(Option::is_some)
     }
 
     /// A processor's turn ended as it had to; `round` is what a look at its begin found, if there
     /// was one.
     pub fn note_turn(&mut self, cpu: &mut Cpu, looked: bool, round: Option<Round>) {
         let index = usize::from(cpu.index.0);
-        let (Some(one), Some(stand)) = (self.ones.get_mut(index), self.stands.get_mut(index))
+        let (Some(history), Some(parked)) =
+            (self.histories.get_mut(index), self.parked.get_mut(index))
         else {
             return;
         };
         if !looked {
-            return one.note_turn(cpu);
+            return history.note_turn(cpu);
         }
         let now = cpu.clock.now();
         let waiting = round.and_then(|round| cpu.waits_in(round));
-        one.alike = 0;
-        one.wanted = if waiting.is_some() { ALIKE } else { (4 * one.wanted).min(MOST_ALIKE) };
+        history.alike = 0;
+        history.wanted =
+            if waiting.is_some() { ALIKE } else { (4 * history.wanted).min(MOST_ALIKE) };
         if let Some(waiting) = waiting {
-            *stand = Some(Stand { waiting, others: cpu.clock.others() });
+            *parked = Some(Parked { waiting, others: cpu.clock.others() });
             let place = self.turns.partition_point(|turn| *turn < (now, index));
             self.turns.insert(place, (now, index));
         }
@@ -157,8 +161,8 @@ impl Waits {
             }
             let next = self.turns.get(place + 1).map_or(Picoseconds::MAX, |next| next.0);
             let others = next.min(earliest.0).min(awake.0);
-            let now = match &mut self.stands[turn.1] {
-                Some(stand) => stand.pass_turn(memory, turn.0, others, bounds),
+            let now = match &mut self.parked[turn.1] {
+                Some(parked) => parked.pass_turn(memory, turn.0, others, bounds),
                 None => None,
             };
             let Some(now) = now else {
@@ -199,14 +203,14 @@ impl Waits {
     }
 
     /// When the next turn of a processor is that waits no longer.
-    fn take(&mut self, index: usize) -> Option<(Stand, Picoseconds)> {
-        let stand = self.stands.get_mut(index)?.take()?;
+    fn take(&mut self, index: usize) -> Option<(Parked, Picoseconds)> {
+        let parked = self.parked.get_mut(index)?.take()?;
         let place = self.turns.iter().position(|turn| turn.1 == index)?;
-        Some((stand, self.turns.remove(place)?.0))
+        Some((parked, self.turns.remove(place)?.0))
     }
 }
 
-impl Stand {
+impl Parked {
     /// Where a turn that begins at `at` leaves the clock; `None` if it has to be executed.
     #[inline(always)]
     fn pass_turn(
@@ -259,9 +263,9 @@ impl Machine {
         if std::mem::replace(&mut self.waits.looked_at, writes) == writes {
             return;
         }
-        for index in 0..self.waits.stands.len() {
-            if let Some(Some(stand)) = self.waits.stands.get(index)
-                && !stand.waiting.has_its_code(&self.memory)
+        for index in 0..self.waits.parked.len() {
+            if let Some(Some(parked)) = self.waits.parked.get(index)
+                && !parked.waiting.has_its_code(&self.memory)
             {
                 self.leave_wait(index);
             }
@@ -270,11 +274,11 @@ impl Machine {
 
     /// The processor is where it would be if its turns had been executed.
     pub(crate) fn leave_wait(&mut self, index: usize) {
-        let Some((stand, now)) = self.waits.take(index) else { return };
+        let Some((parked, now)) = self.waits.take(index) else { return };
         let cpu = &mut self.state.cpus[index];
         let cache = self.clocked.of(cpu, &self.costs, &mut self.cache);
-        cpu.leave_waiting(cache, &stand.waiting, now);
-        cpu.clock.set_others(stand.others);
+        cpu.leave_waiting(cache, &parked.waiting, now);
+        cpu.clock.set_others(parked.others);
         cpu.begin_turn();
         self.refresh(index);
     }
@@ -302,6 +306,6 @@ impl Machine {
         let is_watched = limits.instructions != u64::MAX
             || self.waits.executes_all
             || self.state.wiring.recorder.perturbation.is_some();
-        !is_watched && self.waits.ones.get(index).is_some_and(|one| one.alike >= one.wanted)
+        !is_watched && self.waits.histories.get(index).is_some_and(|it| it.alike >= it.wanted)
     }
 }

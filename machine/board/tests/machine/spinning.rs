@@ -4,6 +4,7 @@
 use crate::program::{
     HANDLER, LOAD, MAIN, SUBROUTINE, TRAMPOLINE, assemble, configuration, image, start_others,
 };
+use arch::identity::CpuIndex;
 use arch::time::Picoseconds;
 use board::topology::Topology;
 use board::{Configuration, Images, Limits, Machine, Outcome};
@@ -189,6 +190,7 @@ fn turns_of_processors_that_spin_are_passed_as_if_they_had_been_executed() {
 fn compare(model: &str) {
     let (mut passing, mut executing) = (machine(model), machine(model));
     executing.execute_waits();
+    [&mut passing, &mut executing].into_iter().for_each(Machine::count_composition);
     let mut random = Random(3);
     let mut until = Picoseconds::ZERO;
     let outcome = loop {
@@ -203,6 +205,10 @@ fn compare(model: &str) {
             break outcome;
         }
     };
+    for cpu in (0..CPUS as u16).map(CpuIndex) {
+        let parts = passing.composition(cpu).expect("it is counted");
+        assert_eq!(Some(parts), executing.composition(cpu), "{model}: what time was spent on");
+    }
     assert_eq!(outcome, Outcome::DebugExit((CPUS - 1) * ROUNDS), "all interrupts are taken");
     let hashes = [&passing, &executing].map(|machine| machine.state.wiring.recorder.hash.value());
     assert_eq!(hashes[0], hashes[1]);
