@@ -29,6 +29,10 @@ impl FileServer for Server {
         self.0.answer(message, room)
     }
 
+    fn is_in_use(&self) -> bool {
+        self.0.is_in_use()
+    }
+
     fn reset(&mut self) {
         self.0.reset();
     }

@@ -111,8 +111,8 @@ pub enum SnapshotError {
     },
     /// A part of what the guest goes on with is not the machine's.
     #[error(
-        "{file}: a machine with a shared folder cannot be saved: what its guest has open there is \
-         no part of it"
+        "{file}: a machine whose guest has mounted a shared folder cannot be saved: what is open \
+         there is no part of it"
     )]
     Elsewhere {
         /// Its name, as given.

@@ -287,7 +287,7 @@ impl PciDevice for Virtio {
     }
 
     fn has_session_elsewhere(&self) -> bool {
-        matches!(self.model, Model::NineP(_))
+        matches!(&self.model, Model::NineP(nine_p) if nine_p.is_in_use())
     }
 }
 

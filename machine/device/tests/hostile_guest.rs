@@ -411,6 +411,10 @@ impl FileServer for Counting {
         vec![self.0 as u8; room]
     }
 
+    fn is_in_use(&self) -> bool {
+        self.0 > 0
+    }
+
     fn reset(&mut self) {
         self.0 = 0;
     }

@@ -20,6 +20,10 @@ pub struct Fid {
 pub struct Fids(BTreeMap<u32, Fid>);
 
 impl Fids {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub fn get(&self, number: u32) -> Result<&Fid, Errno> {
         self.0.get(&number).ok_or(Errno::BADF)
     }

@@ -76,6 +76,11 @@ impl Share {
         self.access
     }
 
+    /// Whether a guest has the folder mounted, or anything in it open.
+    pub fn is_in_use(&self) -> bool {
+        !self.fids.is_empty()
+    }
+
     /// Forgets what a guest has open.
     pub fn reset(&mut self) {
         self.fids = Fids::default();

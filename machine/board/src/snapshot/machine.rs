@@ -97,7 +97,8 @@ impl Machine {
         })
     }
 
-    /// A machine as it was when the snapshot was taken, its disks over the configuration's.
+    /// A machine as it was when the snapshot was taken, its disks over the configuration's,
+    /// its shared folders those of the configuration.
     pub fn restore(
         configuration: &Configuration,
         file: &str,
@@ -122,6 +123,7 @@ impl Machine {
             file: file.into(),
             why: "a disk has another size than the configuration's".into(),
         })?;
+        chipset.attach_folders(&configuration.functions);
         for (page, lines) in restored.watched {
             machine.memory.watched_lines[page as usize] = lines;
         }

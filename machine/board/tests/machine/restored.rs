@@ -6,13 +6,13 @@ use crate::program::{
     started,
 };
 use arch::time::Picoseconds;
-use board::shared_folder::{self, Access};
 use board::topology::Topology;
 use board::{Configuration, Limits, Machine, Outcome};
 use cpu::CpuModel;
 use device::nvme::Drive;
 use device::storage::Disk;
-use device::virtio::{Model, console::Console, nine_p::NineP};
+use device::virtio::nine_p::{FileServer, NineP};
+use device::virtio::{Model, console::Console};
 use iced_x86::code_asm::*;
 
 /// The second processor's program at 8000h: it counts without end.
@@ -173,15 +173,46 @@ fn a_truncated_snapshot_is_an_error_that_names_file_and_offset() {
     }
 }
 
+/// A folder that a guest has open, or has not.
+#[derive(Clone, Debug)]
+struct Folder {
+    is_in_use: bool,
+}
+
+impl FileServer for Folder {
+    fn answer(&mut self, _: &[u8], _: usize) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn is_in_use(&self) -> bool {
+        self.is_in_use
+    }
+
+    fn reset(&mut self) {}
+
+    fn duplicate(&self) -> Box<dyn FileServer> {
+        Box::new(self.clone())
+    }
+}
+
 #[test]
-fn a_machine_with_a_shared_folder_is_not_saved() {
-    let folder = tempfile::tempdir().expect("a writable folder");
-    let server = shared_folder::open(folder.path(), Access::ReadOnly).expect("a folder");
-    let mut configuration = configuration();
-    configuration.functions.push(Model::NineP(NineP::new("host", server)).into());
-    let machine = Machine::new(&configuration).expect("a machine");
-    let mut file = Vec::new();
-    let refusal = machine.save("snapshot", &mut file, configuration.digest()).expect_err("shared");
-    assert!(refusal.to_string().contains("shared folder"), "{refusal}");
-    assert!(file.is_empty());
+fn a_machine_is_saved_until_its_guest_has_a_shared_folder_open() {
+    let sharing = |is_in_use| {
+        let mut configuration = configuration();
+        let folder = NineP::new("host", Box::new(Folder { is_in_use }));
+        configuration.functions.push(Model::NineP(folder).into());
+        configuration
+    };
+    let (idle, used) = (sharing(false), sharing(true));
+    let saved = |machine: &Machine| {
+        let mut file = Vec::new();
+        machine.save("snapshot", &mut file, idle.digest()).map(|()| file)
+    };
+    let file = saved(&Machine::new(&idle).expect("a machine")).expect("nothing is open");
+    // A restored machine's folder is the one that its configuration brings.
+    for (configuration, is_refused) in [(&idle, false), (&used, true)] {
+        let machine = Machine::restore(configuration, "snapshot", &file[..]).expect("a snapshot");
+        let refusal = saved(&machine).err().map(|error| error.to_string()).unwrap_or_default();
+        assert_eq!(refusal.contains("shared folder"), is_refused, "{refusal}");
+    }
 }

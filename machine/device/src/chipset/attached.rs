@@ -31,6 +31,20 @@ impl Chipset {
         registry::attach_disks(&mut self.pci, functions)
     }
 
+    /// Gives the shared folders of a restored chipset the servers of those that `functions` bring
+    /// along.
+    pub fn attach_folders(&mut self, functions: &[Request]) {
+        let asked = registry::in_order(functions).into_iter().filter_map(|request| match request {
+            Request::Virtio(Model::NineP(asked)) => Some(asked),
+            _ => None,
+        });
+        let restored = self.models_mut().filter_map(|model| match model {
+            Model::NineP(restored) => Some(restored),
+            _ => None,
+        });
+        restored.zip(asked).for_each(|(restored, asked)| restored.attach(asked));
+    }
+
     /// The virtio consoles.
     pub fn consoles_mut(&mut self) -> impl Iterator<Item = &mut Console> {
         self.models_mut().filter_map(|model| match model {

@@ -27,6 +27,8 @@ const TAG_AT: usize = 2;
 pub trait FileServer: core::fmt::Debug + Send + Sync {
     /// The answer to a message, of at most `room` bytes; empty if there is none to be given.
     fn answer(&mut self, message: &[u8], room: usize) -> Vec<u8>;
+    /// Whether the guest has anything open, its root folder included.
+    fn is_in_use(&self) -> bool;
     /// Ends what the guest has open.
     fn reset(&mut self);
     /// The same files, and what is open, for a copy of the machine.
@@ -34,7 +36,7 @@ pub trait FileServer: core::fmt::Debug + Send + Sync {
 }
 
 /// A device with one queue. Its server is not part of a snapshot, nor is what the guest has open
-/// there: a board with such a device cannot be saved.
+/// there: a board can be saved as long as that is nothing.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct NineP {
     tag: String,
@@ -62,6 +64,15 @@ impl NineP {
     /// What guests mount it by.
     pub fn tag(&self) -> &str {
         &self.tag
+    }
+
+    /// Gives a restored device the server of one like it.
+    pub(crate) fn attach(&mut self, other: &Self) {
+        self.server = other.clone().server;
+    }
+
+    pub(super) fn is_in_use(&self) -> bool {
+        self.server.as_ref().is_some_and(|server| server.is_in_use())
     }
 
     pub(super) fn features(&self) -> u64 {

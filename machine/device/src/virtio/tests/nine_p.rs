@@ -13,6 +13,10 @@ impl FileServer for Echo {
         [self.0].into_iter().chain(message.iter().rev().copied()).take(room).collect()
     }
 
+    fn is_in_use(&self) -> bool {
+        self.0 > 0
+    }
+
     fn reset(&mut self) {
         self.0 = 0;
     }
