@@ -83,6 +83,7 @@ fn run() -> anyhow::Result<()> {
             },
             ToAgent::Log => Ok(FromAgent::Log(log.take())),
             ToAgent::Give(address) => function::bind(&address).map(|()| FromAgent::Standby),
+            ToAgent::Mount(tag, at) => mounts::folder(&tag, &at).map(|()| FromAgent::Standby),
             ToAgent::Symbols => symbols::all(),
             ToAgent::Name(addresses) => symbols::name(&addresses),
             ToAgent::Go | ToAgent::GoByLine | ToAgent::Stop => continue,

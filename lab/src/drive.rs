@@ -186,6 +186,7 @@ mod tests {
             has_pulse: false,
             wires: Vec::new(),
             devices: Vec::new(),
+            folders: Vec::new(),
             topology: board::topology::Topology::of_cores(1).expect("one core"),
             memory: 64 << 20,
             append: String::new(),

@@ -23,6 +23,7 @@ use board::{Configuration, Images, IommuModel, Machine};
 use cpu::CpuModel;
 use device::virtio::Model;
 use device::virtio::console::Console;
+use device::virtio::nine_p::NineP;
 use kernel::Kernel;
 
 /// From 6.5 on Linux starts all processors at the same time, and all except one spin until the last
@@ -54,6 +55,8 @@ pub struct Host {
     pub wires: Vec<device::intel_82599::Wire>,
     /// More devices, as `machine run --device` takes them.
     pub devices: Vec<device::Request>,
+    /// Folders of this machine that it can mount.
+    pub folders: Vec<NineP>,
     /// Bytes of RAM.
     pub memory: u64,
     /// More words for the kernel's command line.
@@ -96,10 +99,16 @@ impl Host {
     }
 
     /// The functions that hosts have for the kernel's sake, not for the lab's.
-    pub(crate) fn functions(&self) -> Vec<device::Request> {
+    pub fn functions(&self) -> Vec<device::Request> {
         let pulse = self.has_pulse.then_some(device::pulse::Request.into());
         let wires = self.wires.iter().map(|wire| (*wire).into());
-        pulse.into_iter().chain(wires).chain(self.devices.iter().cloned()).collect()
+        let folders = self.folders.iter().map(|folder| Model::NineP(folder.clone()).into());
+        pulse.into_iter().chain(wires).chain(self.devices.iter().cloned()).chain(folders).collect()
+    }
+
+    /// Modules that mount its folders.
+    pub fn modules_of_folders(&self) -> &'static [&'static str] {
+        if self.folders.is_empty() { &[] } else { &["9pnet_virtio", "9p"] }
     }
 
     /// Modules that set the processors' clock, where software can: without a module for it, Linux
@@ -169,6 +178,7 @@ mod tests {
             has_pulse: false,
             wires: Vec::new(),
             devices: Vec::new(),
+            folders: Vec::new(),
             memory: 1 << 30,
             append: "quiet".into(),
         };

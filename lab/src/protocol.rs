@@ -215,6 +215,8 @@ pub enum ToAgent {
     Log,
     /// Have vfio-pci drive the function at this address.
     Give(String),
+    /// Mount the shared folder with this tag there.
+    Mount(String, String),
     /// Say what code the kernel and its modules have, and where.
     Symbols,
     /// Say what the code at these addresses is called, in order.

@@ -13,6 +13,7 @@ mod predict;
 mod recipes;
 mod run;
 mod senduipi;
+mod share;
 mod shell;
 mod stages;
 mod suite;

@@ -17,7 +17,7 @@ pub mod platform;
 mod run;
 mod serial_port;
 mod serve;
-mod share;
+pub mod share;
 pub mod size;
 mod snapshot;
 mod socket;

@@ -207,6 +207,7 @@ mod tests {
             has_pulse: false,
             wires: Vec::new(),
             devices: Vec::new(),
+            folders: Vec::new(),
             topology: board::topology::Topology::of_cores(cpus).expect("some cores"),
             memory: 64 << 20,
             append: String::new(),

@@ -111,11 +111,13 @@ fn guest(kernel: &Kernel, linux: &LinuxGuest, program: &Path) -> anyhow::Result<
 }
 
 /// The same with a shell, and what to run there: a verb of this program, what was added, or a
-/// program of this machine. That and its libraries come apart, for after the boot.
+/// program of this machine. That and its libraries come apart, for after the boot. `shared` is
+/// where the program is on this machine if the host mounts its folder: then its libraries come.
 pub fn with_command(
     host: &mut Initramfs,
     words: &[String],
     verbs: &[&str],
+    shared: Option<&Path>,
 ) -> anyhow::Result<(Vec<String>, Initramfs)> {
     let first = words.first().context("no command")?;
     let mut program = Initramfs::default();
@@ -124,7 +126,7 @@ pub fn with_command(
         return Ok((std::iter::once(own).chain(words.iter().cloned()).collect(), program));
     }
     if !host.contains(Path::new(first)) {
-        let found = which(first).with_context(|| {
+        let found = shared.map(Path::to_owned).or_else(|| which(first)).with_context(|| {
             format!(
                 "{first:?} is neither a verb of avicenna ({}) nor a program of this machine",
                 verbs.join(", ")
@@ -306,11 +308,11 @@ mod tests {
     fn a_command_is_a_verb_a_program_or_told_what_would_have_been_one() {
         let mut host = Initramfs::default();
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let verb = with_command(&mut host, &words("check --format json"), &["check"]);
+        let verb = with_command(&mut host, &words("check --format json"), &["check"], None);
         let (verb, brought) = verb.expect("a verb");
         assert_eq!(verb[..2], ["/proc/self/exe", "check"]);
         assert_eq!(brought.files().count(), 0);
-        let error = with_command(&mut host, &words("nosuch -x"), &["check", "why"]);
+        let error = with_command(&mut host, &words("nosuch -x"), &["check", "why"], None);
         let error = error.expect_err("no such program").to_string();
         assert!(error.contains("nosuch") && error.contains("check, why"), "{error}");
     }

@@ -1,6 +1,8 @@
 //! The kernel's file systems.
 
+use anyhow::Context;
 use rustix::mount::{MountFlags, mount};
+use std::ffi::CStr;
 
 /// What is needed to find out who we are. Fails where this process may not mount, and then is not
 /// the first of a machine.
@@ -20,6 +22,17 @@ pub(crate) fn late() {
 pub(crate) fn in_root(root: &str) {
     mount_all(root, &[("proc", "/proc")]);
     mount_all(root, &LATE);
+}
+
+/// A shared folder: pages of files are kept only where a program has mapped them, so that a change
+/// on either side is seen on the other. [LINUX "v9fs: Plan 9 Resource Sharing for Linux"]
+const OF_FOLDERS: &CStr = c"trans=virtio,version=9p2000.L,msize=262144,cache=mmap";
+
+/// Mounts the shared folder with this tag.
+pub(crate) fn folder(tag: &str, place: &str) -> anyhow::Result<()> {
+    std::fs::create_dir_all(place).with_context(|| format!("cannot make the folder {place}"))?;
+    mount(tag, place, "9p", MountFlags::empty(), OF_FOLDERS)
+        .with_context(|| format!("cannot mount a shared folder at {place}"))
 }
 
 const LATE: [(&str, &str); 7] = [

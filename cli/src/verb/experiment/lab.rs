@@ -359,6 +359,7 @@ fn host(
         has_pulse: needs.function == Some(Function::Pulse),
         wires,
         devices: Vec::new(),
+        folders: Vec::new(),
         topology,
         memory: parse_bytes(&setup.memory).map_err(|why| anyhow!(why))?,
         append: String::new(),

@@ -126,7 +126,19 @@ impl HostArguments {
             wires.insert(0, Wire::Pair);
         }
         let devices = devices::requests(&self.devices)?;
-        Ok(Host { model, costs, iommu, has_pulse, wires, devices, topology, memory, append })
+        let folders = Vec::new();
+        Ok(Host {
+            model,
+            costs,
+            iommu,
+            has_pulse,
+            wires,
+            devices,
+            folders,
+            topology,
+            memory,
+            append,
+        })
     }
 
     pub(super) fn additions(&self) -> Additions<'_> {

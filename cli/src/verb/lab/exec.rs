@@ -4,6 +4,7 @@ use super::arguments::HostArguments;
 use super::debug;
 use super::kernel::real_kernel;
 use super::keyboard::Keyboard;
+use super::share;
 use super::stages::{INTERRUPT, Stages, status_of};
 use crate::sandbox::Sandbox;
 use crate::status::Usage;
@@ -33,12 +34,17 @@ pub(super) struct Arguments {
     /// does not repeat
     #[arg(long = "root", value_name = "PATH[=PATH THERE]")]
     brought: Vec<String>,
+    #[command(flatten)]
+    share: share::Arguments,
     /// A file of the host to fetch when the command has ended
     #[arg(long = "get", value_name = "PATH THERE[=PATH]", value_parser = fetched)]
     fetched: Vec<(String, PathBuf)>,
     /// A variable for the command
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     environment: Vec<(String, String)>,
+    /// Where the command starts; without it at the root
+    #[arg(long, short = 'C', value_name = "PATH THERE", value_parser = absolute)]
+    chdir: Option<String>,
     #[command(flatten)]
     debug: debug::Arguments,
     /// Write there, as JSON, how many VM exits the machine itself performed meanwhile
@@ -67,9 +73,17 @@ fn variable(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
+fn absolute(text: &str) -> Result<String, String> {
+    match text.starts_with('/') {
+        true => Ok(text.to_owned()),
+        false => Err("must be a path of the host, which begins with /".to_owned()),
+    }
+}
+
 /// The command's output and exit status are this one's.
 pub(super) fn run(arguments: &Arguments, verbs: &[&str]) -> anyhow::Result<ExitCode> {
-    let host = arguments.host.host()?;
+    let mut host = arguments.host.host()?;
+    arguments.share.add_to(&mut host)?;
     let mut stages = Stages::open();
     let mut tell = |told: Told<'_>| stages.tell(told);
     let mut watch = Watch::new(&INTERRUPT, arguments.host.patience(), &mut tell);
@@ -77,7 +91,8 @@ pub(super) fn run(arguments: &Arguments, verbs: &[&str]) -> anyhow::Result<ExitC
     let additions = arguments.host.additions();
     let mut initramfs =
         image::initramfs(&kernel, &host, &additions, &Needs::default()).map_err(Usage::of)?;
-    let command = image::with_command(&mut initramfs, &arguments.command, verbs);
+    let shared = arguments.command.first().and_then(|name| arguments.share.here(name));
+    let command = image::with_command(&mut initramfs, &arguments.command, verbs, shared.as_deref());
     let (words, program) = command.map_err(Usage::of)?;
     let brought = image::brought(&arguments.brought).map_err(Usage::of)?;
     let store = arguments.host.store();
@@ -90,6 +105,7 @@ pub(super) fn run(arguments: &Arguments, verbs: &[&str]) -> anyhow::Result<ExitC
     let outputs = arguments.fetched.iter().map(|(_, here)| sandbox.output(here));
     let outputs = outputs.collect::<Result<Vec<Output>, _>>()?;
     let visitor = arguments.debug.open(&mut sandbox)?;
+    arguments.share.name_inputs(&mut sandbox);
     arguments.host.shut_in(&mut sandbox);
     let mut session = Session::start(&host, &kernel, &initramfs, store.as_ref(), &mut watch)?;
     let setting = if arguments.off { Setting::Off } else { Setting::On };
@@ -98,6 +114,7 @@ pub(super) fn run(arguments: &Arguments, verbs: &[&str]) -> anyhow::Result<ExitC
     session.load(&arm.parameters, &mut watch)?;
     session.put(&program, &mut watch)?;
     session.put(&brought, &mut watch)?;
+    arguments.share.mount(&mut session, &mut watch)?;
     session.record(trace);
     session.debug(visitor);
     let status = arguments.perform(words, &mut session, &mut watch)?;
@@ -126,6 +143,7 @@ impl Arguments {
     ) -> anyhow::Result<i32> {
         let command = Command {
             environment: self.environment.clone(),
+            folder: self.chdir.clone(),
             takes_input: self.interactive,
             ..Command::new(words)
         };

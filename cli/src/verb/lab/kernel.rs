@@ -29,7 +29,8 @@ pub(super) fn kernel(
     let has_functions = host.has_pulse || !host.wires.is_empty();
     let to_give: &[&str] =
         if has_functions && host.iommu.is_some() { &lab::workload::device::MODULES } else { &[] };
-    let modules = &[modules, of_wires, to_give, host.modules_of_clock()].concat();
+    let modules =
+        &[modules, of_wires, to_give, host.modules_of_clock(), host.modules_of_folders()].concat();
     let needs = Needs { vendor: vendor(&host.model), modules };
     match Kernel::find(name.unwrap_or(USUAL), needs, watch) {
         Ok(mut kernel) => {

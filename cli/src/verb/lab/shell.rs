@@ -2,6 +2,7 @@
 
 use super::arguments::HostArguments;
 use super::kernel::real_kernel;
+use super::share;
 use super::stages::{INTERRUPT, Stages, status_of};
 use crate::sandbox::Sandbox;
 use crate::status::Usage;
@@ -18,11 +19,14 @@ const USUAL_TERMINAL: (u16, u16) = (24, 80);
 pub(super) struct Arguments {
     #[command(flatten)]
     host: HostArguments,
+    #[command(flatten)]
+    share: share::Arguments,
 }
 
 /// The shell's exit status is this one's.
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let host = arguments.host.host()?;
+    let mut host = arguments.host.host()?;
+    arguments.share.add_to(&mut host)?;
     let mut stages = Stages::open();
     let mut tell = |told: Told<'_>| stages.tell(told);
     let mut watch = Watch::new(&INTERRUPT, arguments.host.patience(), &mut tell);
@@ -32,8 +36,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         image::initramfs(&kernel, &host, &additions, &Needs::default()).map_err(Usage::of)?;
     image::with_shell(&mut initramfs)?;
     let store = arguments.host.store();
-    arguments.host.shut_in(&mut Sandbox::default());
-    let session = Session::start(&host, &kernel, &initramfs, store.as_ref(), &mut watch)?;
+    let mut sandbox = Sandbox::default();
+    arguments.share.name_inputs(&mut sandbox);
+    arguments.host.shut_in(&mut sandbox);
+    let mut session = Session::start(&host, &kernel, &initramfs, store.as_ref(), &mut watch)?;
+    arguments.share.mount(&mut session, &mut watch)?;
     let size = rustix::termios::tcgetwinsize(std::io::stdout());
     let (rows, columns) = match size {
         Ok(size) if size.ws_row > 0 && size.ws_col > 0 => (size.ws_row, size.ws_col),

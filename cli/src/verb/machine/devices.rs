@@ -244,7 +244,7 @@ impl Arguments {
         }
         share::check(&self.share)?;
         for share in &self.share {
-            models.push(share.model()?);
+            models.push(Model::NineP(share.device()?));
         }
         if models.len() > device::chipset::MAXIMUM_VIRTIO_DEVICES {
             let most = device::chipset::MAXIMUM_VIRTIO_DEVICES;

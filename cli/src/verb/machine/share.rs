@@ -4,7 +4,6 @@ use crate::sandbox::Sandbox;
 use crate::status::Usage;
 use anyhow::anyhow;
 use board::shared_folder::{self, Access};
-use device::virtio::Model;
 use device::virtio::nine_p::{LONGEST_TAG, NineP};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::PathBuf;
@@ -42,6 +41,14 @@ pub fn check(shares: &[Share]) -> anyhow::Result<()> {
 }
 
 impl Share {
+    pub fn new(tag: String, folder: PathBuf, access: Access) -> Self {
+        Self { tag, folder, access }
+    }
+
+    pub fn tag(&self) -> &str {
+        &self.tag
+    }
+
     /// The folder, for the sandbox.
     pub fn name_input(&self, sandbox: &mut Sandbox) {
         match self.access {
@@ -51,9 +58,9 @@ impl Share {
     }
 
     /// The device, with the folder open.
-    pub fn model(&self) -> anyhow::Result<Model> {
+    pub fn device(&self) -> anyhow::Result<NineP> {
         let server = shared_folder::open(&self.folder, self.access)?;
-        Ok(Model::NineP(NineP::new(&self.tag, server)))
+        Ok(NineP::new(&self.tag, server))
     }
 }
 

@@ -147,6 +147,12 @@ impl Session {
         self.expect_standby(watch)
     }
 
+    /// Has the host mount the shared folder with this tag.
+    pub fn mount(&mut self, tag: &str, place: &str, watch: &mut Watch<'_>) -> anyhow::Result<()> {
+        self.send(&ToAgent::Mount(tag.to_owned(), place.to_owned()))?;
+        self.expect_standby(watch)
+    }
+
     pub(super) fn expect_standby(&mut self, watch: &mut Watch<'_>) -> anyhow::Result<()> {
         match self.receive(self.after(BOOT_LIMIT), watch)? {
             FromAgent::Standby => Ok(()),

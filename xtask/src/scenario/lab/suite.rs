@@ -32,6 +32,7 @@ pub(super) fn check(lab: &Lab<'_>, checks: &mut Checks) -> Result<()> {
     }
     checks.succeed("a suite is as its list has it", is_as_listed(lab, &folder));
     checks.succeed("input and files come and go", passes_input_and_files(lab));
+    checks.succeed("a folder is shared, and changed if it may be", shares_a_folder(lab));
     Ok(())
 }
 
@@ -100,5 +101,29 @@ fn passes_input_and_files(lab: &Lab<'_>) -> Result<()> {
     let said = Said::of(child.wait_with_output()?);
     ensure!(said.status == Some(0) && said.output == "typed\nsaid\n", "{said:?}");
     ensure!(fs::read_to_string(&to)? == "a file\n", "{said:?}");
+    Ok(())
+}
+
+/// The second host is the first one as it was kept; the third may not write.
+fn shares_a_folder(lab: &Lab<'_>) -> Result<()> {
+    let folder = lab.work.join("shared");
+    fs::create_dir(&folder)?;
+    let program = folder.join("program");
+    fs::write(&program, "#!/bin/sh\ncat in && echo \"$1\" > out\n")?;
+    fs::set_permissions(&program, Permissions::from_mode(0o755))?;
+    for (word, access) in [("first", ",writable"), ("second", ",writable"), ("third", "")] {
+        fs::write(folder.join("in"), format!("for the {word}"))?;
+        let share = format!("{}=/work{access}", folder.display());
+        let options = ["--share", &share, "--chdir", "/work"];
+        let said = lab.exec(&options, &["/work/program", word])?;
+        let written = fs::read_to_string(folder.join("out"))?;
+        ensure!(said.output == format!("for the {word}"), "{said:?}");
+        if access.is_empty() {
+            ensure!(said.status != Some(0) && said.errors.contains("Read-only"), "{said:?}");
+            ensure!(written == "second\n", "{written:?}");
+        } else {
+            ensure!(said.status == Some(0) && written == format!("{word}\n"), "{said:?}");
+        }
+    }
     Ok(())
 }
