@@ -8,6 +8,7 @@ mod line;
 mod log;
 mod step;
 mod symbols;
+mod terminal;
 mod together;
 pub mod tracing;
 
@@ -25,9 +26,10 @@ pub fn costs() -> Option<Provenance> {
     serde_json::from_slice(&std::fs::read(COSTS).ok()?).ok()
 }
 
-/// Whether this process is the first of an emulated host or of a guest there. Takes over for good
-/// if so.
+/// Whether this process is the first of an emulated host or of a guest there, or one that gives a
+/// command of the host its terminal. Takes over for good if so.
 pub fn take_over() {
+    terminal::hand_over();
     if std::process::id() != 1 || mounts::early().is_err() {
         return;
     }

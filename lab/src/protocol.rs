@@ -142,6 +142,8 @@ pub struct Command {
     pub folder: Option<String>,
     /// Whether its standard input follows; otherwise it is empty.
     pub takes_input: bool,
+    /// Rows and columns of the terminal that it has, which takes input, too.
+    pub terminal: Option<(u16, u16)>,
 }
 
 impl Command {

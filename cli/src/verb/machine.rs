@@ -2,7 +2,7 @@
 
 mod build;
 mod closing;
-mod console;
+pub mod console;
 pub mod devices;
 mod ending;
 mod firmware;

@@ -1,6 +1,7 @@
 //! Commands of the emulated host, and its shell.
 
 use super::line::{Event, Line};
+use super::terminal::{self, Terminal};
 use crate::linux::place::SHELL;
 use crate::protocol::{self, FromAgent, Stream, ToAgent};
 use anyhow::Context;
@@ -8,7 +9,7 @@ use rustix::process::{Pid, Signal};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
@@ -20,7 +21,11 @@ const AFTER_THE_END: Duration = Duration::from_millis(20);
 const PATH: &str = "/bin:/sbin:/usr/bin:/usr/sbin:/usr/local/bin";
 
 fn command(program: &str) -> Command {
-    let mut command = Command::new(program);
+    usual(Command::new(program))
+}
+
+/// With the usual variables.
+fn usual(mut command: Command) -> Command {
     command.env("PATH", PATH).env("HOME", "/root").env("TERM", "vt100");
     command
 }
@@ -35,7 +40,7 @@ fn status(status: ExitStatus) -> i32 {
 /// It is over when the program is, whatever that started.
 pub(super) fn run(line: &mut Line, wanted: &protocol::Command) -> anyhow::Result<FromAgent> {
     let running = start(line, wanted)?;
-    let (mut open, mut typed) = (2, running.typed);
+    let (mut open, mut typed) = (running.streams, running.typed);
     let ended = loop {
         match line.event()? {
             Event::Wrote(stream, text) => line.send(&FromAgent::Wrote(stream, text))?,
@@ -71,41 +76,86 @@ pub(super) fn run(line: &mut Line, wanted: &protocol::Command) -> anyhow::Result
 /// A program that was started, and is watched by threads.
 struct Running {
     group: Pid,
+    /// How many it writes to.
+    streams: usize,
     /// Takes what is typed.
     typed: Option<Sender<Vec<u8>>>,
 }
 
 fn start(line: &Line, wanted: &protocol::Command) -> anyhow::Result<Running> {
     let (program, arguments) = wanted.arguments.split_first().context("no command")?;
-    let mut command = command(program);
+    let mut command = match wanted.terminal {
+        Some(_) => usual(terminal::command(program)),
+        None => command(program),
+    };
     command.args(arguments).envs(wanted.environment.iter().cloned());
     if let Some(folder) = &wanted.folder {
         command.current_dir(folder);
     }
+    match wanted.terminal {
+        Some(size) => start_at_terminal(line, command, size),
+        None => start_with_pipes(line, command, wanted),
+    }
+}
+
+/// With one stream, which is what is to be seen.
+fn start_at_terminal(
+    line: &Line,
+    mut command: Command,
+    size: (u16, u16),
+) -> anyhow::Result<Running> {
+    let Terminal { controller, program } = Terminal::open(size)?;
+    command.stdin(program.try_clone()?).stdout(program.try_clone()?).stderr(program);
+    let child = command.spawn().context("cannot start")?;
+    // With it go this side's copies of the program's end: what is to be seen ends with the last.
+    drop(command);
+    listen(line, Stream::Output, Some(Box::new(controller.try_clone()?)))?;
+    let (sender, bytes) = channel::<Vec<u8>>();
+    let typed = move || type_on(controller, bytes.iter().chain([terminal::END_OF_FILE.to_vec()]));
+    begin(typed)?;
+    await_end(line, child, 1, Some(sender))
+}
+
+fn start_with_pipes(
+    line: &Line,
+    mut command: Command,
+    wanted: &protocol::Command,
+) -> anyhow::Result<Running> {
     let stdin = if wanted.takes_input { Stdio::piped() } else { Stdio::null() };
     let command = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.process_group(0).spawn();
+    let program = wanted.arguments.first().map_or("", String::as_str);
     let mut child = child.with_context(|| format!("cannot start {program}"))?;
-    let streams: [(Stream, Option<Box<dyn Read + Send>>); 2] = [
-        (Stream::Output, child.stdout.take().map(|pipe| Box::new(pipe) as _)),
-        (Stream::Errors, child.stderr.take().map(|pipe| Box::new(pipe) as _)),
-    ];
-    for (stream, pipe) in streams {
-        let sender = line.sender();
-        begin(move || {
-            read(pipe, |text| sender.send(Event::Wrote(stream, text)).is_ok());
-            let _ = sender.send(Event::Closed);
-        })?;
-    }
+    listen(line, Stream::Output, child.stdout.take().map(|pipe| Box::new(pipe) as _))?;
+    listen(line, Stream::Errors, child.stderr.take().map(|pipe| Box::new(pipe) as _))?;
     let mut typed = None;
     if let Some(pipe) = child.stdin.take() {
         let (sender, bytes) = channel::<Vec<u8>>();
         begin(move || type_on(pipe, bytes.iter()))?;
         typed = Some(sender);
     }
+    await_end(line, child, 2, typed)
+}
+
+/// Tells what comes from one of a program's streams, to its end.
+fn listen(line: &Line, stream: Stream, pipe: Option<Box<dyn Read + Send>>) -> anyhow::Result<()> {
+    let sender = line.sender();
+    begin(move || {
+        read(pipe, |text| sender.send(Event::Wrote(stream, text)).is_ok());
+        let _ = sender.send(Event::Closed);
+    })
+}
+
+/// Tells of a program's end.
+fn await_end(
+    line: &Line,
+    mut child: Child,
+    streams: usize,
+    typed: Option<Sender<Vec<u8>>>,
+) -> anyhow::Result<Running> {
     let (group, sender) = (Pid::from_child(&child), line.sender());
     begin(move || drop(sender.send(Event::Ended(child.wait()))))?;
-    Ok(Running { group, typed })
+    Ok(Running { group, streams, typed })
 }
 
 fn begin(work: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
@@ -114,7 +164,7 @@ fn begin(work: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
 }
 
 /// Gives a program its input, which ends with what is typed.
-fn type_on(mut pipe: ChildStdin, bytes: impl Iterator<Item = Vec<u8>>) {
+fn type_on(mut pipe: impl Write, bytes: impl Iterator<Item = Vec<u8>>) {
     for bytes in bytes {
         // A program may end before it has read everything.
         if pipe.write_all(&bytes).is_err() {

@@ -24,6 +24,13 @@ pub(crate) fn in_root(root: &str) {
     mount_all(root, &LATE);
 }
 
+/// What pseudo-terminals are made in, where it is not there yet.
+pub(crate) fn terminals() {
+    if !std::path::Path::new("/dev/pts/ptmx").exists() {
+        mount_all("", &[("devpts", "/dev/pts")]);
+    }
+}
+
 /// A shared folder: pages of files are kept only where a program has mapped them, so that a change
 /// on either side is seen on the other. [LINUX "v9fs: Plan 9 Resource Sharing for Linux"]
 const OF_FOLDERS: &CStr = c"trans=virtio,version=9p2000.L,msize=262144,cache=mmap";

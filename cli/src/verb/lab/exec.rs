@@ -3,7 +3,7 @@
 use super::arguments::HostArguments;
 use super::debug;
 use super::kernel::real_kernel;
-use super::keyboard::Keyboard;
+use super::keyboard::{Keyboard, Keys, size_of_terminal};
 use super::share;
 use super::stages::{INTERRUPT, Stages, status_of};
 use crate::sandbox::Sandbox;
@@ -30,6 +30,10 @@ pub(super) struct Arguments {
     /// Pass standard input on; without it the command's is empty
     #[arg(long, short, conflicts_with = "gdb")]
     interactive: bool,
+    /// Give the command a terminal, which is this one: every key is its, but those behind Ctrl-A
+    /// (Ctrl-A x leaves, Ctrl-A h helps)
+    #[arg(long, short = 't', conflicts_with_all = ["gdb", "interactive"])]
+    terminal: bool,
     /// A file or folder of this machine that comes to the host after its boot, which a change of it
     /// does not repeat
     #[arg(long = "root", value_name = "PATH[=PATH THERE]")]
@@ -85,6 +89,7 @@ pub(super) fn run(arguments: &Arguments, verbs: &[&str]) -> anyhow::Result<ExitC
     let mut host = arguments.host.host()?;
     arguments.share.add_to(&mut host)?;
     let mut stages = Stages::open();
+    stages.belong_to_a_terminal(arguments.terminal);
     let mut tell = |told: Told<'_>| stages.tell(told);
     let mut watch = Watch::new(&INTERRUPT, arguments.host.patience(), &mut tell);
     let kernel = real_kernel(&arguments.host, &host, &mut watch)?;
@@ -141,13 +146,22 @@ impl Arguments {
         session: &mut Session,
         watch: &mut Watch<'_>,
     ) -> anyhow::Result<i32> {
+        let mut environment = self.environment.clone();
+        if let Some(kind) = std::env::var("TERM").ok().filter(|_| self.terminal) {
+            environment.insert(0, ("TERM".to_owned(), kind));
+        }
         let command = Command {
-            environment: self.environment.clone(),
+            environment,
             folder: self.chdir.clone(),
-            takes_input: self.interactive,
+            takes_input: self.interactive || self.terminal,
+            terminal: self.terminal.then(size_of_terminal),
             ..Command::new(words)
         };
         let limit = Picoseconds::from_milliseconds(self.host.limit.saturating_mul(1000));
+        if self.terminal {
+            let mut keys = Keys::open();
+            return session.run_with(&command, limit, &mut || keys.take(), watch);
+        }
         let mut keyboard = self.interactive.then(Keyboard::open).transpose()?;
         let mut typed = || keyboard.as_mut().map_or(Typed::End, Keyboard::take);
         session.run_with(&command, limit, &mut typed, watch)

@@ -2,6 +2,7 @@
 
 use super::arguments::HostArguments;
 use super::kernel::real_kernel;
+use super::keyboard::size_of_terminal;
 use super::share;
 use super::stages::{INTERRUPT, Stages, status_of};
 use crate::sandbox::Sandbox;
@@ -11,9 +12,6 @@ use lab::host::image;
 use lab::plan::{Experiment, Needs, Setting};
 use lab::watch::{Told, Watch};
 use std::process::ExitCode;
-
-/// Rows and columns where standard output has none.
-const USUAL_TERMINAL: (u16, u16) = (24, 80);
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -41,11 +39,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     arguments.host.shut_in(&mut sandbox);
     let mut session = Session::start(&host, &kernel, &initramfs, store.as_ref(), &mut watch)?;
     arguments.share.mount(&mut session, &mut watch)?;
-    let size = rustix::termios::tcgetwinsize(std::io::stdout());
-    let (rows, columns) = match size {
-        Ok(size) if size.ws_row > 0 && size.ws_col > 0 => (size.ws_row, size.ws_col),
-        _ => USUAL_TERMINAL,
-    };
+    let (rows, columns) = size_of_terminal();
     let arm = Experiment::of_model(&host.model, &[Setting::On]).arm(Setting::On);
     let mut machine = session.into_shell(rows, columns, &arm.parameters)?;
     stages.close();

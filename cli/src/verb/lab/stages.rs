@@ -27,6 +27,8 @@ pub(super) struct Stages {
     began: Instant,
     shown: Instant,
     is_line_shown: bool,
+    /// What a command writes is for the terminal that it has.
+    has_terminal: bool,
 }
 
 impl Stages {
@@ -40,7 +42,14 @@ impl Stages {
             began: now,
             shown: now,
             is_line_shown: false,
+            has_terminal: false,
         }
+    }
+
+    /// Whether the command's terminal is this one: then what it writes is passed on as it is, and
+    /// nothing else is shown from then on.
+    pub(super) fn belong_to_a_terminal(&mut self, is_one: bool) {
+        self.has_terminal = is_one;
     }
 
     pub(super) fn tell(&mut self, told: Told<'_>) {
@@ -67,6 +76,11 @@ impl Stages {
         // The line of the stage waits until the command has ended one of its own.
         self.shown = Instant::now();
         match stream {
+            Stream::Output if self.has_terminal => {
+                // How long it goes on is for who sits there to say.
+                self.stage.clear();
+                terminal::program(text.as_bytes());
+            }
             Stream::Output if std::io::stdout().is_terminal() => {
                 terminal::print(text);
             }

@@ -17,22 +17,35 @@ pub(super) fn check(lab: &Lab<'_>, checks: &mut Checks) {
         checks.succeed(format!("SIG{signal} ends a run"), ends_when_asked(lab, signal));
     }
     checks.succeed("lab shell controls its terminal", has_a_terminal(lab));
+    checks.succeed("a command has a terminal", command_has_a_terminal(lab));
 }
 
 /// In the shell Ctrl-C ends what runs, and the shell's exit status is the lab's.
 fn has_a_terminal(lab: &Lab<'_>) -> Result<()> {
-    let mut shell = Terminal::start(lab)?;
-    let result = shell.converse();
-    if result.is_err() {
-        let _ = shell.child.kill();
-    }
-    let status = shell.child.wait()?;
-    result?;
-    ensure!(status.code() == Some(5), "{status}");
+    let status = Terminal::start(lab, &["shell"], &[])?.end_with(Terminal::converse)?;
+    ensure!(status == Some(5), "{status:?}");
     Ok(())
 }
 
-/// `lab shell` on a terminal that script(1) makes.
+/// It has a size, takes lines, and Ctrl-C ends it as a shell counts that.
+fn command_has_a_terminal(lab: &Lab<'_>) -> Result<()> {
+    let script = "stty size; read word; echo got $word; cat";
+    let terminal = Terminal::start(
+        lab,
+        &["exec", "-t", "--root", "/bin/stty=/bin/stty"],
+        &["--", "sh", "-c", script],
+    )?;
+    let status = terminal.end_with(|terminal| {
+        terminal.wait_for("24 80")?;
+        terminal.type_in("a line\r")?;
+        terminal.wait_for("got a line")?;
+        terminal.type_in("\x03")
+    })?;
+    ensure!(status == Some(128 + 2), "{status:?}");
+    Ok(())
+}
+
+/// A verb of the lab on a terminal that script(1) makes.
 struct Terminal {
     child: Child,
     input: std::process::ChildStdin,
@@ -41,10 +54,12 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start(lab: &Lab<'_>) -> Result<Self> {
-        let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
-        let program = quoted(&lab.program.display().to_string());
-        let command = format!("exec {program} lab shell --kernel {}", quoted(&lab.kernel));
+    fn start(lab: &Lab<'_>, verb: &[&str], then: &[&str]) -> Result<Self> {
+        let quoted = |text: &&str| format!("'{}'", text.replace('\'', "'\\''"));
+        let program = lab.program.display().to_string();
+        let words = [&[&program, "lab"], verb, &["--kernel", &lab.kernel], then].concat();
+        let words: Vec<String> = words.iter().map(quoted).collect();
+        let command = format!("exec {}", words.join(" "));
         let mut script = Command::new("script");
         script.args(["--quiet", "--return", "--command", &command, "/dev/null"]);
         script.env("XDG_CACHE_HOME", lab.work.join("cache"));
@@ -62,6 +77,17 @@ impl Terminal {
             }
         });
         Ok(Self { child, input, output, seen: Vec::new() })
+    }
+
+    /// The exit status after a conversation.
+    fn end_with(mut self, converse: impl FnOnce(&mut Self) -> Result<()>) -> Result<Option<i32>> {
+        let result = converse(&mut self);
+        if result.is_err() {
+            let _ = self.child.kill();
+        }
+        let status = self.child.wait()?;
+        result?;
+        Ok(status.code())
     }
 
     fn converse(&mut self) -> Result<()> {
