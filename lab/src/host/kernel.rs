@@ -30,6 +30,18 @@ pub struct Needs<'a> {
     pub vendor: Vendor,
     /// Modules besides.
     pub modules: &'a [&'a str],
+    /// The same, by a user's names, which must be right.
+    pub named: &'a [String],
+}
+
+/// A kernel that has not what a user named.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: no module {name}", folder.display())]
+pub struct NoModule {
+    /// Where its modules are.
+    pub folder: PathBuf,
+    /// What was named.
+    pub name: String,
 }
 
 /// A kernel with the modules that the lab needs.
@@ -137,11 +149,18 @@ impl Kernel {
         name: &str,
     ) -> anyhow::Result<Self> {
         let mut modules = Vec::new();
-        let Needs { vendor, modules: besides } = needs;
+        let Needs { vendor, modules: besides, named } = needs;
         let own = Feature::of_vendor(vendor).module();
         let of_vendor: &[&str] = if vendor == Vendor::Intel { &INTEL_MODULES } else { &[] };
         for module in MODULES.iter().chain(of_vendor).chain([&own]).chain(besides) {
             add_module(tree, module, &mut modules)?;
+        }
+        for module in named {
+            if !add_module(tree, module, &mut modules)? && !tree.has_built_in(module) {
+                return Err(
+                    NoModule { folder: tree.folder().to_owned(), name: module.clone() }.into()
+                );
+            }
         }
         if !modules.iter().any(|(name, _)| name.strip_suffix(".ko") == Some(own)) {
             bail!(

@@ -88,7 +88,7 @@ impl<'s> Lab<'s> {
         }
         let needs = trial.workload.needs();
         let modules = modules(&needs, &trial.host);
-        let of_kernel = Needs { vendor: vendor(&trial.host.model), modules: &modules };
+        let of_kernel = Needs { vendor: vendor(&trial.host.model), modules: &modules, named: &[] };
         let kernel = Kernel::find(&trial.kernel, of_kernel, watch)?;
         let additions = Additions { parameters: &trial.parameters, files: &trial.files };
         let initramfs = initramfs(&kernel, &trial.host, &additions, &needs)?;

@@ -50,6 +50,10 @@ pub(super) struct HostArguments {
     /// A module of this machine in place of the kernel's own, such as a kvm-amd.ko just built
     #[arg(long = "module", value_name = "FILE")]
     pub(super) modules: Vec<PathBuf>,
+    /// One more module of the kernel that the host loads, such as dmatest; those that it depends on
+    /// come with it
+    #[arg(long = "load", value_name = "NAME")]
+    pub(super) loaded: Vec<String>,
     /// A parameter of a module that the host loads, such as kvm.halt_poll_ns=0
     #[arg(long = "parameter", value_name = "MODULE.NAME=VALUE")]
     pub(super) parameters: Vec<String>,

@@ -4,7 +4,7 @@ use super::arguments::HostArguments;
 use crate::status::Usage;
 use lab::host::Host;
 use lab::host::distribution::{DISTRIBUTIONS, USUAL};
-use lab::host::kernel::{Kernel, Needs};
+use lab::host::kernel::{Kernel, Needs, NoModule};
 use lab::plan::vendor;
 use lab::watch::{Halt, Watch};
 
@@ -31,7 +31,8 @@ pub(super) fn kernel(
         if has_functions && host.iommu.is_some() { &lab::workload::device::MODULES } else { &[] };
     let modules =
         &[modules, of_wires, to_give, host.modules_of_clock(), host.modules_of_folders()].concat();
-    let needs = Needs { vendor: vendor(&host.model), modules };
+    let named = &arguments.loaded;
+    let needs = Needs { vendor: vendor(&host.model), modules, named };
     match Kernel::find(name.unwrap_or(USUAL), needs, watch) {
         Ok(mut kernel) => {
             for module in &arguments.modules {
@@ -40,6 +41,7 @@ pub(super) fn kernel(
             Ok(Found::Kernel(Box::new(kernel)))
         }
         Err(error) if error.downcast_ref::<Halt>().is_some() => Err(error),
+        Err(error) if error.downcast_ref::<NoModule>().is_some() => Err(Usage::of(error)),
         Err(error) => match name {
             None => Ok(Found::BuiltIn {
                 instead: Some(format!(

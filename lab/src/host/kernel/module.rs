@@ -27,6 +27,17 @@ impl<'a> Tree<'a> {
         }
     }
 
+    /// Whether the kernel has a module in itself. [LINUX "Documentation/kbuild/kbuild.rst"]
+    pub(super) fn has_built_in(&self, module: &str) -> bool {
+        let list = std::fs::read_to_string(self.folder().join("modules.builtin"));
+        let wanted = module.replace('-', "_");
+        let names = |path: &str| {
+            let file = path.rsplit('/').next().unwrap_or_default();
+            file.strip_suffix(".ko").unwrap_or(file).replace('-', "_")
+        };
+        list.unwrap_or_default().lines().any(|path| names(path) == wanted)
+    }
+
     /// The file of a module, whatever it is packed with; names know no difference of - and _.
     fn file_of(&self, module: &str) -> Option<PathBuf> {
         match self {
@@ -43,24 +54,24 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Adds a module behind all that it depends on.
+/// Adds a module behind all that it depends on; whether there is one.
 pub(super) fn add_module(
     tree: &Tree<'_>,
     module: &str,
     modules: &mut Vec<(String, Vec<u8>)>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
     let name = format!("{}.ko", module.replace('-', "_"));
     if modules.iter().any(|(known, _)| *known == name) {
-        return Ok(());
+        return Ok(true);
     }
     // A part that this kernel has built in has no file.
-    let Some(path) = tree.file_of(module) else { return Ok(()) };
+    let Some(path) = tree.file_of(module) else { return Ok(false) };
     let bytes = module_bytes(&path)?;
     for dependency in dependencies(&bytes) {
         add_module(tree, &dependency, modules)?;
     }
     modules.push((name, bytes));
-    Ok(())
+    Ok(true)
 }
 
 /// The values of a key in a module's `.modinfo`, where texts end with a zero byte.
@@ -132,6 +143,28 @@ mod tests {
         let names: Vec<&str> = modules.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["irqbypass.ko", "kvm.ko", "kvm_amd.ko"], "ccp is built in");
     }
+
+    #[test]
+    fn a_module_is_there_or_built_in_or_neither() {
+        let folder = tempfile::tempdir().expect("a writable folder");
+        let (root, kernel) = (folder.path(), folder.path().join("kernel"));
+        std::fs::create_dir(&kernel).expect("a writable folder");
+        std::fs::write(kernel.join("dmatest.ko"), "name=dmatest\0").expect("a writable folder");
+        let list = "kernel/drivers/iommu/iommufd/iommufd.ko\nkernel/lib/crc-t10dif.ko\n";
+        std::fs::write(root.join("modules.builtin"), list).expect("a writable folder");
+        let tree = Tree::Installed(root);
+        for (module, is_file, is_built_in) in [
+            ("dmatest", true, false),
+            ("iommufd", false, true),
+            ("crc_t10dif", false, true),
+            ("crc-t10dif", false, true),
+            ("dma", false, false),
+        ] {
+            let found = add_module(&tree, module, &mut Vec::new()).expect("readable modules");
+            assert_eq!((found, tree.has_built_in(module)), (is_file, is_built_in), "{module}");
+        }
+    }
+
     #[test]
     fn the_modules_of_a_built_kernel_are_where_it_says() {
         let folder = tempfile::tempdir().expect("a writable folder");
