@@ -12,7 +12,7 @@ use crate::{Access, Bus, Cpu, Flags, Stop};
 use arch::control::rflags;
 use arch::segment::SegmentRegister;
 use arch::time::Picoseconds;
-use native::{After, Entry, Filled, Machine, Replaced, Slot, Windows};
+use native::{After, Entry, Filled, Ground, Machine, Replaced, Slot, Windows};
 use translate::{Mode, State, Translation, Wanted};
 
 /// Room that no block has: the next one does not begin.
@@ -180,24 +180,34 @@ impl Machine for Session<'_, '_> {
 
     #[inline(always)]
     fn windows(&mut self) -> Windows<'_> {
-        let cpu = &mut *self.cpu;
+        let cpu = &*self.cpu;
         let base = |register| cpu.registers.shown_base(register, self.mode);
         let (fs_base, gs_base) = (base(SegmentRegister::Fs), base(SegmentRegister::Gs));
         let sets = (cpu.translation.set(), cpu.registers.access_set());
         let strings = cpu.registers.goes_up(self.mode);
+        let context = cpu.translation.tlb.context;
         let may_use_vectors = cpu.control.check_sse().is_ok();
         let may_use_halves = cpu.check_extension(Extension::Avx2).is_ok();
-        Windows {
-            ram: &mut self.bus.memory.ram,
-            watched: &self.bus.memory.watched_lines,
+        let mut ground = self.ground();
+        ground.vectors = ground.vectors.filter(|_| may_use_vectors);
+        ground.high_halves = ground.high_halves.filter(|_| may_use_halves);
+        Windows { ground, sets, context, fs_base, gs_base, strings }
+    }
+
+    #[inline(always)]
+    fn ground(&mut self) -> Ground<'_> {
+        let cpu = &mut *self.cpu;
+        let memory = &mut *self.bus.memory;
+        let [translations, entries] = cpu.translation.tlb.changes.said();
+        let [lines, watches] = memory.watches.said();
+        let set = cpu.translation.set() as u64;
+        Ground {
+            ram: &mut memory.ram,
+            watched: &memory.watched_lines,
             tlb: cpu.translation.tlb.entries(),
-            sets,
-            context: cpu.translation.tlb.context,
-            fs_base,
-            gs_base,
-            strings,
-            vectors: may_use_vectors.then_some(&mut cpu.registers.xmm),
-            high_halves: may_use_halves.then_some(&mut cpu.registers.ymm_high),
+            vectors: Some(&mut cpu.registers.xmm),
+            high_halves: Some(&mut cpu.registers.ymm_high),
+            version: Some([translations, entries, lines, watches, set]),
         }
     }
 
