@@ -356,6 +356,11 @@ impl Blocks {
         if self.block(index).key & 3 == CodeSize::Bits64 as u64 { Mode::Long } else { Mode::Flat }
     }
 
+    /// What the jump cache of translated code knows a block by.
+    pub(crate) fn jump_key(&self, index: BlockIndex) -> u64 {
+        translate::jump_key(self.block(index).key >> 2, self.mode(index))
+    }
+
     /// The block at an index into RAM, if it is decoded and its bytes have not changed.
     #[inline(always)]
     pub fn find(&self, memory: &GuestMemory, offset: u64, size: CodeSize) -> Option<BlockIndex> {

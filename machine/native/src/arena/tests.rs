@@ -124,7 +124,10 @@ impl Machine for Small {
 fn block(bytes: &[u8], lengths: &[u8], offset: u16, first_call: u32) -> Code {
     let steps: Vec<Step> = (1..)
         .zip(lengths)
-        .map(|(n, length)| Step { length: *length, end_time: n * COST, call: first_call + n - 1 })
+        .map(|(n, length)| {
+            let (length, end_time) = (*length, n * COST);
+            Step { length, end_time, call: first_call + n - 1, asks: false }
+        })
         .collect();
     let second_page = None;
     let block = Block {
@@ -351,7 +354,7 @@ fn a_key_that_no_index_has_leads_to_no_entry() {
 #[test]
 fn a_block_that_takes_longer_than_code_can_count_is_not_translated() {
     let is_made = |end_time| {
-        let steps = [Step { length: 3, end_time, call: 0 }];
+        let steps = [Step { length: 3, end_time, call: 0, asks: false }];
         let (bytes, second_page) = (&ADD.0[..3], None);
         let block = Block {
             mode: Mode::Long,
@@ -483,4 +486,30 @@ fn ram_that_a_search_moves_is_shown_where_it_is_whatever_is_promised() {
     machine.found = Some(Translation { read: u64::MAX, write: 0x2005, execute: 0, offset: 0x1000 });
     enter(&mut arena, entry, &mut state, &mut machine);
     assert_eq!(machine.ram[0x1008], 1, "the store went to where RAM is now");
+}
+
+#[test]
+fn an_instruction_that_asks_leaves_code_where_the_tlb_does_not_know_its_operand() {
+    let mut arena = arena();
+    let steps = [3, 3].map(|length| Step { length, end_time: COST, call: 70, asks: true });
+    let code = translate::translate(Block {
+        mode: Mode::Long,
+        bytes: STORE.0,
+        steps: &steps,
+        offset: 0,
+        second_page: None,
+        is_plain: true,
+        first_counter: None,
+        options: DecoderOptions::AMD,
+    });
+    let (entry, _) = arena.publish(&code.expect("a block")).expect("room");
+    let mut machine = Small::new();
+    let mut known = state();
+    assert_eq!(enter(&mut arena, entry, &mut known, &mut machine), Exit::Link(0));
+    assert_eq!(known.registers[1], known.registers[0], "what is in RAM is stored and read");
+    machine.tlb[0] = NOTHING;
+    let mut unknown = state();
+    assert_eq!(enter(&mut arena, entry, &mut unknown, &mut machine), Exit::Alone(70));
+    assert_eq!(unknown.registers, state().registers);
+    assert!(machine.calls.is_empty() && machine.looked_for.is_empty(), "nobody was asked");
 }
