@@ -7,7 +7,7 @@
 //! Where a caller's limits end a run changes nothing in what the machine does: a turn that is cut
 //! short is part of the state and goes on with the next call.
 
-use crate::delivery::{Delivery, Outward, receive};
+use crate::delivery::{Delivered, Delivery, Outward, receive};
 use crate::machine::Machine;
 use crate::outcome::Outcome;
 use crate::turn::Turn;
@@ -307,7 +307,7 @@ impl Machine {
         self.state.now = self.state.now.max(at);
         self.memory.begin_probe(Initiator::Board, at);
         self.state.wiring.with_devices(&mut self.memory, at, |chipset, cx| chipset.advance(cx));
-        self.delivery().step_postings(at);
+        self.delivery().0.step_postings(at);
         self.release_monitors(at);
         self.deliver();
         true
@@ -318,8 +318,17 @@ impl Machine {
         if self.state.wiring.outbox.is_empty() {
             return;
         }
+        let (mut delivery, delivered) = self.delivery();
+        delivery.run(delivered);
+        if self.delivered.outward.is_empty()
+            && let [index] = self.delivered.reached[..]
+        {
+            // Most are one message for one processor.
+            self.delivered.reached.clear();
+            self.leave_wait(index);
+            return self.refresh(index);
+        }
         let mut delivered = std::mem::take(&mut self.delivered);
-        self.delivery().run(&mut delivered);
         for Outward { initiator, effect, .. } in delivered.outward.drain(..) {
             match effect {
                 Effect::PowerOff => self.end(Outcome::PowerOff),
@@ -340,8 +349,9 @@ impl Machine {
         self.delivered = delivered;
     }
 
-    fn delivery(&mut self) -> Delivery<'_> {
-        Delivery {
+    /// The way of interrupts, and what becomes of them there.
+    fn delivery(&mut self) -> (Delivery<'_>, &mut Delivered) {
+        let delivery = Delivery {
             wiring: &mut self.state.wiring,
             memory: &mut self.memory,
             cpus: &mut self.state.cpus,
@@ -349,7 +359,8 @@ impl Machine {
             postings: &mut self.state.postings,
             topology: &self.state.topology,
             costs: &self.costs,
-        }
+        };
+        (delivery, &mut self.delivered)
     }
 
     /// The first moment at which a device or a posting has something to do.

@@ -30,7 +30,7 @@ use crate::memory::{Translation, sets};
 use arch::control::{Cr0, rflags};
 use arch::identity::CpuIndex;
 use arch::segment::SegmentRegister;
-use bus::Random;
+use bus::{Effect, Random};
 use interrupt::local_apic::LocalApic;
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +59,10 @@ pub struct Cpu {
     pub model: CpuModel,
     /// State of the generator behind RDRAND and RDSEED.
     pub(crate) random: Random,
+    /// What its local APIC causes, on the way to the board: empty between two uses, which share its
+    /// room.
+    #[serde(skip)]
+    pub(crate) effects: Vec<Effect>,
     /// Memory whose accesses a debugger wants to see; no part of the processor's state.
     #[serde(skip)]
     pub observation: crate::Observation,
@@ -82,6 +86,7 @@ impl Cpu {
             index,
             model,
             random: Random(seed ^ (index.0 as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)),
+            effects: Vec::new(),
             observation: Default::default(),
             stands_apart: false,
         };

@@ -216,10 +216,15 @@ fn apic_offset(cpu: &Cpu, address: SystemPhysical) -> Option<u16> {
 }
 
 /// Splits an access into naturally aligned pieces of 1, 2, 4 or 8 bytes: (offset, size).
+#[inline(always)]
 fn pieces(size: u8, address: SystemPhysical) -> impl Iterator<Item = (u8, u8)> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let left = size - at;
+        if left == 4 && address.0 + u64::from(at) & 3 == 0 {
+            // What registers are.
+            return Some((std::mem::replace(&mut at, size), 4));
+        }
         let piece = [8, 4, 2, 1].into_iter().find(|piece| {
             *piece <= left && (address.0 + at as u64).is_multiple_of(*piece as u64)
         })?;
