@@ -187,8 +187,11 @@ impl Machine {
             .flatten()
             .fold(Picoseconds::MAX, Picoseconds::min)
             .max(Picoseconds(at.0 + 1));
+        let recorder = &self.state.wiring.recorder;
+        let joins_turns = recorder.perturbation.is_none() && !self.memory.is_probed();
         let one = &mut self.state.cpus[index];
         one.clock.set_others(others.unwrap_or(Picoseconds::MAX));
+        one.is_only = others.is_none() && stores.is_none() && joins_turns && !one.stands_apart;
         one.begin_turn();
         let cpu = CpuIndex(index as u16);
         self.go_on(Turn { cpu, until }, self.until_look(cpu, limits))
@@ -217,6 +220,7 @@ impl Machine {
         let until = turn.until.min(limits.until);
         let round = looks.then(|| cpu.look_at_round(cache, &mut bus, until)).flatten();
         let end = cpu.run(cache, &mut bus, until, left);
+        self.state.now = self.state.now.max(cpu.turned_at);
         let is_cut = matches!(end, RunEnd::Time | RunEnd::Instructions | RunEnd::Point)
             && cpu.clock.now() < turn.until;
         self.state.turn = is_cut.then_some(turn);

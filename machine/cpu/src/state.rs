@@ -30,6 +30,7 @@ use crate::memory::{Translation, sets};
 use arch::control::{Cr0, rflags};
 use arch::identity::CpuIndex;
 use arch::segment::SegmentRegister;
+use arch::time::Picoseconds;
 use bus::{Effect, Random};
 use interrupt::local_apic::LocalApic;
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,13 @@ pub struct Cpu {
     /// What others may see of it in between ends its turn, so that they can.
     #[serde(skip)]
     pub stands_apart: bool,
+    /// The board says so at the start of a turn: until it ends, no other processor does anything
+    /// but what this one causes.
+    #[serde(skip)]
+    pub is_only: bool,
+    /// Where turns would have begun since that a processor that is the only one has joined to this.
+    #[serde(skip)]
+    pub turned_at: Picoseconds,
 }
 
 impl Cpu {
@@ -89,6 +97,8 @@ impl Cpu {
             effects: Vec::new(),
             observation: Default::default(),
             stands_apart: false,
+            is_only: false,
+            turned_at: Picoseconds::ZERO,
         };
         cpu.initialize();
         if !cpu.apic.model().is_bootstrap {

@@ -189,6 +189,7 @@ fn device_read(cpu: &mut Cpu, bus: &mut Bus<'_>, address: SystemPhysical, size: 
 #[cold]
 fn device_write(cpu: &mut Cpu, bus: &mut Bus<'_>, address: SystemPhysical, size: u8, value: u64) {
     bus.memory.publish_stores();
+    let mut is_own = true;
     for (at, part) in pieces(size, address) {
         let here = address.offset(at as u64);
         let piece = value >> (8 * at) & u64::MAX >> (64 - 8 * part);
@@ -198,6 +199,7 @@ fn device_write(cpu: &mut Cpu, bus: &mut Bus<'_>, address: SystemPhysical, size:
                 cpu.clock.take(Step::ApicWrite);
             }
             None => {
+                is_own = false;
                 bus.platform.write(bus.memory, cpu.visit(), here, part, piece);
                 cpu.clock.take(Step::DeviceWrite);
             }
@@ -205,7 +207,7 @@ fn device_write(cpu: &mut Cpu, bus: &mut Bus<'_>, address: SystemPhysical, size:
     }
     // The block ends here: the write may have made an interrupt due.
     cpu.pending.note_code_change();
-    cpu.pending.after_device_access();
+    cpu.pending.after_device_access(is_own);
 }
 
 /// The offset in the local APIC's page, if `address` lies there and the page is decoded.
