@@ -65,6 +65,11 @@ impl Delivery<'_> {
     /// is added.
     pub fn run(&mut self, delivered: &mut Delivered) {
         while !self.wiring.outbox.is_empty() {
+            // What most deliveries are.
+            if let Some((initiator, at, effect)) = self.wiring.outbox.take_only() {
+                self.deliver(initiator, at, effect, delivered);
+                continue;
+            }
             let mut effects = std::mem::take(&mut delivered.effects);
             std::mem::swap(&mut self.wiring.outbox, &mut effects);
             for (initiator, at, effect) in effects.drain() {

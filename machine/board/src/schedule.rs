@@ -7,7 +7,7 @@
 //! Where a caller's limits end a run changes nothing in what the machine does: a turn that is cut
 //! short is part of the state and goes on with the next call.
 
-use crate::delivery::{Delivery, Outward, receive};
+use crate::delivery::{Delivered, Delivery, Outward, receive};
 use crate::machine::Machine;
 use crate::outcome::Outcome;
 use crate::turn::Turn;
@@ -187,8 +187,11 @@ impl Machine {
             .flatten()
             .fold(Picoseconds::MAX, Picoseconds::min)
             .max(Picoseconds(at.0 + 1));
+        let recorder = &self.state.wiring.recorder;
+        let joins_turns = recorder.perturbation.is_none() && !self.memory.is_probed();
         let one = &mut self.state.cpus[index];
         one.clock.set_others(others.unwrap_or(Picoseconds::MAX));
+        one.is_only = others.is_none() && stores.is_none() && joins_turns && !one.stands_apart;
         one.begin_turn();
         let cpu = CpuIndex(index as u16);
         self.go_on(Turn { cpu, until }, self.until_look(cpu, limits))
@@ -217,6 +220,7 @@ impl Machine {
         let until = turn.until.min(limits.until);
         let round = looks.then(|| cpu.look_at_round(cache, &mut bus, until)).flatten();
         let end = cpu.run(cache, &mut bus, until, left);
+        self.state.now = self.state.now.max(cpu.turned_at);
         let is_cut = matches!(end, RunEnd::Time | RunEnd::Instructions | RunEnd::Point)
             && cpu.clock.now() < turn.until;
         self.state.turn = is_cut.then_some(turn);
@@ -307,7 +311,7 @@ impl Machine {
         self.state.now = self.state.now.max(at);
         self.memory.begin_probe(Initiator::Board, at);
         self.state.wiring.with_devices(&mut self.memory, at, |chipset, cx| chipset.advance(cx));
-        self.delivery().step_postings(at);
+        self.delivery().0.step_postings(at);
         self.release_monitors(at);
         self.deliver();
         true
@@ -318,8 +322,17 @@ impl Machine {
         if self.state.wiring.outbox.is_empty() {
             return;
         }
+        let (mut delivery, delivered) = self.delivery();
+        delivery.run(delivered);
+        if self.delivered.outward.is_empty()
+            && let [index] = self.delivered.reached[..]
+        {
+            // Most are one message for one processor.
+            self.delivered.reached.clear();
+            self.leave_wait(index);
+            return self.refresh(index);
+        }
         let mut delivered = std::mem::take(&mut self.delivered);
-        self.delivery().run(&mut delivered);
         for Outward { initiator, effect, .. } in delivered.outward.drain(..) {
             match effect {
                 Effect::PowerOff => self.end(Outcome::PowerOff),
@@ -340,8 +353,9 @@ impl Machine {
         self.delivered = delivered;
     }
 
-    fn delivery(&mut self) -> Delivery<'_> {
-        Delivery {
+    /// The way of interrupts, and what becomes of them there.
+    fn delivery(&mut self) -> (Delivery<'_>, &mut Delivered) {
+        let delivery = Delivery {
             wiring: &mut self.state.wiring,
             memory: &mut self.memory,
             cpus: &mut self.state.cpus,
@@ -349,7 +363,8 @@ impl Machine {
             postings: &mut self.state.postings,
             topology: &self.state.topology,
             costs: &self.costs,
-        }
+        };
+        (delivery, &mut self.delivered)
     }
 
     /// The first moment at which a device or a posting has something to do.

@@ -290,6 +290,11 @@ impl Outbox {
         self.effects.is_empty()
     }
 
+    /// Removes the effect that is the only one.
+    pub fn take_only(&mut self) -> Option<(Initiator, Picoseconds, Effect)> {
+        if self.effects.len() == 1 { self.effects.pop() } else { None }
+    }
+
     /// Removes and yields all effects, oldest first.
     pub fn drain(&mut self) -> std::vec::Drain<'_, (Initiator, Picoseconds, Effect)> {
         self.effects.drain(..)

@@ -12,6 +12,7 @@ mod memory;
 mod platform;
 mod probe;
 mod random;
+mod stamp;
 mod store_buffer;
 mod undo;
 pub mod walk;
@@ -23,5 +24,6 @@ pub use memory::{
 pub use platform::{Context, DirectMemoryAccess, DmaFault, Platform, Visit};
 pub use probe::{Author, HardwareWrite, Probe};
 pub use random::Random;
+pub use stamp::Stamp;
 pub use store_buffer::StoreBuffer;
 pub use undo::Before;

@@ -2,6 +2,7 @@
 //! a record of which cache lines hold code that has been decoded.
 
 use crate::probe::{Author, Probe};
+use crate::stamp::Stamp;
 use crate::store_buffer::StoreBuffer;
 use crate::undo::Undo;
 use arch::address::{PAGE_SIZE, SystemPhysical};
@@ -70,6 +71,8 @@ pub struct GuestMemory {
     pub generations: Vec<u32>,
     /// Counts the writes to watched lines of any page.
     pub watched_writes: u64,
+    /// Changes where lines of a page are watched of which none was.
+    pub watches: Stamp,
     /// What takes memory back to a mark, while there is one.
     pub(crate) undo: Option<Box<Undo>>,
     /// The stores that only the processor sees that runs, where stores are kept.
@@ -114,6 +117,7 @@ impl GuestMemory {
             watched_lines: vec![0; pages],
             generations: vec![0; pages],
             watched_writes: 0,
+            watches: Stamp::default(),
             undo: None,
             lent: None,
             is_recorded: false,
@@ -274,6 +278,9 @@ impl GuestMemory {
         self.publish_lines(offset, length.max(1));
         self.save_before_change(offset, length.max(1));
         for line in offset / 64..=(offset + length.max(1) - 1) / 64 {
+            if self.watched_lines[line / 64] == 0 {
+                self.watches.change();
+            }
             self.watched_lines[line / 64] |= 1 << (line % 64);
         }
     }

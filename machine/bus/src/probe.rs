@@ -75,6 +75,11 @@ impl GuestMemory {
         }
     }
 
+    /// Whether a debugger wants to know what writes.
+    pub fn is_probed(&self) -> bool {
+        self.probe.is_some()
+    }
+
     /// The first write since the last call.
     pub fn take_probed(&mut self) -> Option<HardwareWrite> {
         self.probe.as_mut()?.seen.take()

@@ -83,6 +83,7 @@ impl GuestMemory {
         self.forget_mark();
         let pages = self.watched_lines.len();
         let lines = std::mem::replace(&mut self.watched_lines, vec![UNSAVED; pages]);
+        self.watches.change();
         self.undo = Some(Box::new(Undo {
             is_saved: vec![false; pages],
             lines,
@@ -107,6 +108,7 @@ impl GuestMemory {
             lines.push(std::mem::replace(&mut undo.lines[page], self.watched_lines[page]));
         }
         self.watched_lines = undo.lines;
+        self.watches.change();
         Before { saved: undo.saved, lines, bytes: std::mem::take(&mut undo.bytes) }
     }
 
@@ -121,6 +123,7 @@ impl GuestMemory {
             is_code_gone |= self.forget_code_since(saved, *lines);
             self.watched_lines[page] = *lines;
         }
+        self.watches.change();
         self.watched_writes += u64::from(is_code_gone);
     }
 
@@ -136,6 +139,7 @@ impl GuestMemory {
             self.watched_lines[page] = UNSAVED;
             undo.is_saved[page] = false;
         }
+        self.watches.change();
         self.watched_writes += u64::from(is_code_gone);
         let changed = undo.saved.len();
         undo.saved.clear();

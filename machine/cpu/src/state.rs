@@ -30,7 +30,8 @@ use crate::memory::{Translation, sets};
 use arch::control::{Cr0, rflags};
 use arch::identity::CpuIndex;
 use arch::segment::SegmentRegister;
-use bus::Random;
+use arch::time::Picoseconds;
+use bus::{Effect, Random};
 use interrupt::local_apic::LocalApic;
 use serde::{Deserialize, Serialize};
 
@@ -59,12 +60,23 @@ pub struct Cpu {
     pub model: CpuModel,
     /// State of the generator behind RDRAND and RDSEED.
     pub(crate) random: Random,
+    /// What its local APIC causes, on the way to the board: empty between two uses, which share its
+    /// room.
+    #[serde(skip)]
+    pub(crate) effects: Vec<Effect>,
     /// Memory whose accesses a debugger wants to see; no part of the processor's state.
     #[serde(skip)]
     pub observation: crate::Observation,
     /// What others may see of it in between ends its turn, so that they can.
     #[serde(skip)]
     pub stands_apart: bool,
+    /// The board says so at the start of a turn: until it ends, no other processor does anything
+    /// but what this one causes.
+    #[serde(skip)]
+    pub is_only: bool,
+    /// Where turns would have begun since that a processor that is the only one has joined to this.
+    #[serde(skip)]
+    pub turned_at: Picoseconds,
 }
 
 impl Cpu {
@@ -82,8 +94,11 @@ impl Cpu {
             index,
             model,
             random: Random(seed ^ (index.0 as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)),
+            effects: Vec::new(),
             observation: Default::default(),
             stands_apart: false,
+            is_only: false,
+            turned_at: Picoseconds::ZERO,
         };
         cpu.initialize();
         if !cpu.apic.model().is_bootstrap {

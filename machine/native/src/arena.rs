@@ -23,6 +23,7 @@ fn next_age() -> u64 {
 /// Code and what links it.
 pub struct Arena {
     mapping: Mapping,
+    kept: Box<gate::Kept>,
     routines: Routines,
     /// Bytes of code in use.
     used: usize,
@@ -59,6 +60,7 @@ impl Arena {
         let jumps = jumps.try_into().unwrap_or_else(|_| unreachable!("as long as was asked for"));
         Ok(Self {
             mapping,
+            kept: Box::default(),
             routines,
             used: first,
             first,
@@ -203,7 +205,8 @@ impl Arena {
         let enter = self.mapping.address(self.routines.enter);
         let code = self.mapping.address(entry.offset as usize);
         assert!(counters.len() >= self.counters, "a block has no counter");
-        let way = gate::Way { mapping: &mut self.mapping, enter, code, counters };
+        let kept = &mut *self.kept;
+        let way = gate::Way { mapping: &mut self.mapping, kept, enter, code, counters };
         gate::enter(way, &self.jumps, machine)
     }
 }

@@ -37,14 +37,29 @@ impl Slot {
     }
 }
 
-/// What a machine lets code touch.
-pub struct Windows<'a> {
+/// Numbers that are the same only while what accesses were found by is the same: the TLB's entries
+/// for data of the running address space, and which pages have watched lines.
+pub type Version = [u64; 5];
+
+/// What a machine lends.
+pub struct Ground<'a> {
     pub ram: &'a mut [u8],
     /// Per page of RAM, not zero if some of its lines are watched.
     pub watched: &'a [u64],
     /// The TLB, in sets of [`translate::TRANSLATIONS`].
     pub tlb: &'a [Translation],
-    /// Where in `tlb` the set for data begins, and that for fetches.
+    /// XMM0 to XMM15; for windows, if instructions that use them may be executed.
+    pub vectors: Option<&'a mut [u128; 16]>,
+    /// The high halves of YMM0 to YMM15; for windows, if instructions of AVX2 may be executed.
+    pub high_halves: Option<&'a mut [u128; 16]>,
+    /// Without one, what was found is forgotten wherever it may have changed.
+    pub version: Option<Version>,
+}
+
+/// What a machine lets code touch.
+pub struct Windows<'a> {
+    pub ground: Ground<'a>,
+    /// Where in the TLB the set for data begins, and that for fetches.
     pub sets: (usize, usize),
     pub context: u64,
     /// As [`translate::Windows::fs_base`] has it.
@@ -52,21 +67,20 @@ pub struct Windows<'a> {
     pub gs_base: u64,
     /// Whether code may do string instructions, as [`translate::Windows::strings`] says it.
     pub strings: bool,
-    /// XMM0 to XMM15, if instructions that use them may be executed.
-    pub vectors: Option<&'a mut [u128; 16]>,
-    /// The high halves of YMM0 to YMM15, if instructions of AVX2 may be executed.
-    pub high_halves: Option<&'a mut [u128; 16]>,
 }
 
 /// What code runs in.
 pub trait Machine {
-    /// Writes the state that code begins with, which is all zero.
+    /// Writes the state that code begins with, except for why it is left.
     fn begin(&mut self, state: &mut State);
 
     /// Takes the state that code has left.
     fn end(&mut self, state: &State);
 
     fn windows(&mut self) -> Windows<'_>;
+
+    /// The ground of the windows, its registers whether they may be used or not.
+    fn ground(&mut self) -> Ground<'_>;
 
     /// Does the instruction of a number by its handler.
     fn call(&mut self, state: &mut State, number: u32) -> After;

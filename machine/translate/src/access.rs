@@ -35,6 +35,12 @@ impl Translator<'_> {
         self.linear_address(address, size.bytes());
         let (rax, rdx) = (Register::RAX, Register::RDX);
         let (place, bytes) = (address.place(), size.bytes());
+        if self.asks() {
+            // A search would be in vain, and find no RAM either.
+            let slow = self.slow_path();
+            self.look_up(bytes, access, slow);
+            return Memory::at(rax, 0);
+        }
         let at = |array: Memory| {
             let displacement = array.displacement + (place * size_of::<u64>()) as i32;
             Memory { displacement, ..array }

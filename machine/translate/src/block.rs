@@ -11,6 +11,9 @@ pub struct Step {
     pub end_time: u32,
     /// The number under which its handler is called.
     pub call: u32,
+    /// Its operand in memory has been outside RAM: where the TLB does not know it, code is left so
+    /// that the instruction is executed by itself ([`Exit::Alone`](crate::Exit::Alone)).
+    pub asks: bool,
 }
 
 /// What the bytes of a block mean.

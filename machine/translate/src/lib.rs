@@ -51,6 +51,9 @@ pub enum Exit {
     End,
     /// The next block, in the same page, is not linked.
     Link(u32),
+    /// The instruction whose handler has this number, of which nothing has been done, wants to be
+    /// executed by itself.
+    Alone(u32),
 }
 
 impl Exit {
@@ -60,6 +63,8 @@ impl Exit {
     pub(crate) const END: i32 = 3;
     /// The first link's.
     pub const LINKS: u32 = 4;
+    /// Set where the rest is the number of a handler's call.
+    pub(crate) const ALONE: u32 = 1 << 31;
 
     /// From what [`State::exit`](frame::State::exit) holds.
     pub fn from_bits(bits: u64) -> Self {
@@ -68,6 +73,7 @@ impl Exit {
             1 => Self::Handler,
             2 => Self::Jump,
             3 => Self::End,
+            call if call & Self::ALONE != 0 => Self::Alone(call & !Self::ALONE),
             link => Self::Link(link - Self::LINKS),
         }
     }

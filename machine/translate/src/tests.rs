@@ -16,7 +16,7 @@ fn way(bytes: &[u8]) -> Vec<Instruction> {
     let mut steps = Vec::new();
     for instruction in Decoder::new(64, bytes, DecoderOptions::NONE).iter() {
         let (call, length) = (steps.len() as u32, instruction.len() as u8);
-        steps.push(Step { length, end_time: 300 * (call + 1), call });
+        steps.push(Step { length, end_time: 300 * (call + 1), call, asks: false });
     }
     let code = translate(Block {
         mode: Mode::Long,

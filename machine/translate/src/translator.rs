@@ -2,7 +2,7 @@
 //! be emitted. Families of instructions emit with it.
 
 use crate::address::Access;
-use crate::block::{Block, Mode};
+use crate::block::{Block, Mode, Step};
 use crate::copies::Copies;
 use crate::encode::{Arithmetic, Condition, Encoder, Label, Memory, Register, Shift, Size};
 use crate::find::{Wanted, slot};
@@ -202,6 +202,11 @@ impl<'a> Translator<'a> {
     /// Whether status flags from before may be read after this instruction.
     pub(crate) fn keeps_status(&self) -> bool {
         self.keeps_status[self.step]
+    }
+
+    /// Whether this instruction leaves code where its operand in memory is not known.
+    pub(crate) fn asks(&self) -> bool {
+        self.block.steps[self.step].asks
     }
 
     /// Whether the status flags may be read after this instruction.
@@ -407,6 +412,11 @@ impl<'a> Translator<'a> {
             let SlowPath { label, step, resume, status, restores } = path;
             self.e.place(label);
             self.save_from(status);
+            let Step { call, asks, .. } = self.block.steps[step];
+            if asks {
+                self.leave((Exit::ALONE | call) as i32);
+                continue;
+            }
             self.call(step);
             if restores {
                 self.load_status();

@@ -67,6 +67,9 @@ impl Inbox {
 
     /// Messages that arrive at the same time stay in the order in which they were sent.
     pub fn push(&mut self, at: Picoseconds, arrival: Arrival) {
+        if self.arrivals.back().is_none_or(|(other, _)| *other <= at) {
+            return self.arrivals.push_back((at, arrival));
+        }
         let place = self.arrivals.partition_point(|(other, _)| *other <= at);
         self.arrivals.insert(place, (at, arrival));
     }

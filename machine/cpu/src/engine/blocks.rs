@@ -143,6 +143,8 @@ pub struct Blocks {
     /// The operations that are the first of a fused pair, as they are alone.
     unfused: Vec<Bound>,
     costs: InstructionCosts,
+    /// The least that an instruction costs, in picoseconds.
+    least_cost: u64,
     dialect: Dialect,
     /// Stores go through memory's record of them, which the quick forms pass by.
     keeps_stores: bool,
@@ -162,6 +164,7 @@ impl Blocks {
             runs: None,
             coverage: None,
             unfused: Vec::new(),
+            least_cost: least(&costs),
             costs,
             dialect,
             keeps_stores: false,
@@ -194,6 +197,7 @@ impl Blocks {
     /// Other costs, for blocks that are decoded again.
     pub(crate) fn set_costs(&mut self, costs: InstructionCosts) {
         if self.costs != costs {
+            self.least_cost = least(&costs);
             self.costs = costs;
             self.clear();
         }
@@ -201,7 +205,7 @@ impl Blocks {
 
     /// The least that an instruction costs, in picoseconds.
     pub(crate) fn least_cost(&self) -> u64 {
-        self.costs.0.iter().copied().min().unwrap_or(0).into()
+        self.least_cost
     }
 
     /// How often everything was dropped: places are good as long as this is the same.
@@ -352,6 +356,11 @@ impl Blocks {
         if self.block(index).key & 3 == CodeSize::Bits64 as u64 { Mode::Long } else { Mode::Flat }
     }
 
+    /// What the jump cache of translated code knows a block by.
+    pub(crate) fn jump_key(&self, index: BlockIndex) -> u64 {
+        translate::jump_key(self.block(index).key >> 2, self.mode(index))
+    }
+
     /// The block at an index into RAM, if it is decoded and its bytes have not changed.
     #[inline(always)]
     pub fn find(&self, memory: &GuestMemory, offset: u64, size: CodeSize) -> Option<BlockIndex> {
@@ -369,6 +378,9 @@ impl Blocks {
         offset: u64,
         size: CodeSize,
     ) -> Option<BlockIndex> {
+        if exit == Exit::NONE {
+            return self.find(memory, offset, size);
+        }
         let guess = self.tails[exit.0 as usize].next;
         let is_right = self
             .blocks
@@ -548,6 +560,10 @@ impl Blocks {
         self.unfused.push(std::mem::replace(last, fused));
         true
     }
+}
+
+fn least(costs: &InstructionCosts) -> u64 {
+    costs.0.iter().copied().min().unwrap_or(0).into()
 }
 
 /// The first place of each block, with the classes of its instructions.

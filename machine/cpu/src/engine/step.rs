@@ -27,6 +27,19 @@ impl Cpu {
         self.pending.clear(Attention::YIELD);
     }
 
+    /// After a write to its own APIC, which ends the turn; if nobody else has anything to do before
+    /// the next would end as well, that begins here.
+    fn end_own_turn(&mut self, goes_on: bool) {
+        const OWN: Attention =
+            Attention::OWN_APIC.union(Attention::INTERRUPT).union(Attention::TIMER);
+        if goes_on && self.is_only && self.pending.has_nothing_but(OWN) {
+            self.turned_at = self.clock.now();
+        } else {
+            self.pending.raise(Attention::YIELD);
+        }
+        self.pending.clear(Attention::OWN_APIC);
+    }
+
     /// Runs until the clock reaches `until`, `instructions` more have completed, or there is reason
     /// to stop before. No instruction begins at or after `until`.
     ///
@@ -43,6 +56,10 @@ impl Cpu {
         let mut limit = first_deadline(self, until);
         loop {
             if !self.pending.is_quiet() {
+                if self.pending.has(Attention::OWN_APIC) {
+                    let goes_on = self.clock.now() < until && self.clock.instructions() < last;
+                    self.end_own_turn(goes_on);
+                }
                 if self.pending.has(Attention::TIMER) {
                     self.pending.clear(Attention::TIMER);
                     limit = first_deadline(self, until);
@@ -241,6 +258,31 @@ mod tests {
         let mut cache = CodeCache::new(InstructionCosts([1; Cost::COUNT]), Dialect::Amd);
         let mut bus = Bus { memory, platform: &mut Nothing };
         cpu.run(&mut cache, &mut bus, Picoseconds(1_000_000), u64::MAX)
+    }
+
+    #[test]
+    fn a_write_to_the_own_apic_ends_the_turn_unless_nobody_else_has_anything_to_do() {
+        const NOW: Picoseconds = Picoseconds(1000);
+        const END: Picoseconds = Picoseconds(1_000_000);
+        for (is_only, waits, now, expected) in [
+            (false, Attention::empty(), NOW, (RunEnd::Yield, 0, Picoseconds::ZERO)),
+            (true, Attention::empty(), NOW, (RunEnd::Idle, 1, NOW)),
+            (true, Attention::YIELD, NOW, (RunEnd::Yield, 0, Picoseconds::ZERO)),
+            // The turn would have ended by its time as well.
+            (true, Attention::empty(), END, (RunEnd::Yield, 0, Picoseconds::ZERO)),
+        ] {
+            let mut memory = GuestMemory::new(0x10_0000);
+            let mut cpu = interrupted(&mut memory);
+            cpu.begin_turn();
+            cpu.is_only = is_only;
+            cpu.clock.move_to(now);
+            cpu.pending.raise(Attention::OWN_APIC | waits);
+            let mut cache = CodeCache::new(InstructionCosts([1; Cost::COUNT]), Dialect::Amd);
+            let mut bus = Bus { memory: &mut memory, platform: &mut Nothing };
+            let end = cpu.run(&mut cache, &mut bus, END, u64::MAX);
+            assert_eq!((end, cpu.registers.gpr[0], cpu.turned_at), expected);
+            assert!(!cpu.pending.has(Attention::OWN_APIC | Attention::YIELD));
+        }
     }
 
     #[test]

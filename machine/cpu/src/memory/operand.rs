@@ -149,6 +149,15 @@ impl Cpu {
         if self.translation.is_checked() {
             check_alignment(self, linear, size)?;
         }
+        if is_alone
+            && linear >> 12 == last >> 12
+            && let Some(address) = self.recall_outside(bus.memory, linear, access)
+            && let place = Place::whole(bus.memory, Located::Memory(address), size, access)
+            && place.is_plain_device()
+        {
+            debug::note_data_breakpoints(self, bus.memory, (linear, size), access);
+            return Ok(place);
+        }
         self.translation.read_device = false;
         let place = locate_in(self, bus, linear, size, access, self.registers.access_set())?;
         if !is_alone && !place.is_ram() {

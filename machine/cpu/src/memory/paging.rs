@@ -105,6 +105,24 @@ impl Cpu {
         Some(walk.address)
     }
 
+    /// Where an access of the running software leads outside RAM, if a walk has told before.
+    pub(super) fn recall_outside(
+        &mut self,
+        memory: &GuestMemory,
+        linear: u64,
+        access: Access,
+    ) -> Option<SystemPhysical> {
+        if self.is_guest() || !self.control.is_long_mode() {
+            return None;
+        }
+        let set = self.registers.access_set();
+        let end = self.translation.outside.recall(&self.control, memory, linear, access, set)?;
+        let (page, own) = (end.page, end.own);
+        self.translation.begin(Some(linear));
+        self.translation.grant(own);
+        Some(page.offset(linear & 0xFFF))
+    }
+
     #[inline(always)]
     pub(crate) fn read_entry(
         &mut self,

@@ -189,6 +189,7 @@ fn device_read(cpu: &mut Cpu, bus: &mut Bus<'_>, address: SystemPhysical, size: 
 #[cold]
 fn device_write(cpu: &mut Cpu, bus: &mut Bus<'_>, address: SystemPhysical, size: u8, value: u64) {
     bus.memory.publish_stores();
+    let mut is_own = true;
     for (at, part) in pieces(size, address) {
         let here = address.offset(at as u64);
         let piece = value >> (8 * at) & u64::MAX >> (64 - 8 * part);
@@ -198,6 +199,7 @@ fn device_write(cpu: &mut Cpu, bus: &mut Bus<'_>, address: SystemPhysical, size:
                 cpu.clock.take(Step::ApicWrite);
             }
             None => {
+                is_own = false;
                 bus.platform.write(bus.memory, cpu.visit(), here, part, piece);
                 cpu.clock.take(Step::DeviceWrite);
             }
@@ -205,7 +207,7 @@ fn device_write(cpu: &mut Cpu, bus: &mut Bus<'_>, address: SystemPhysical, size:
     }
     // The block ends here: the write may have made an interrupt due.
     cpu.pending.note_code_change();
-    cpu.pending.after_device_access();
+    cpu.pending.after_device_access(is_own);
 }
 
 /// The offset in the local APIC's page, if `address` lies there and the page is decoded.
@@ -216,10 +218,15 @@ fn apic_offset(cpu: &Cpu, address: SystemPhysical) -> Option<u16> {
 }
 
 /// Splits an access into naturally aligned pieces of 1, 2, 4 or 8 bytes: (offset, size).
+#[inline(always)]
 fn pieces(size: u8, address: SystemPhysical) -> impl Iterator<Item = (u8, u8)> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let left = size - at;
+        if left == 4 && address.0 + u64::from(at) & 3 == 0 {
+            // What registers are.
+            return Some((std::mem::replace(&mut at, size), 4));
+        }
         let piece = [8, 4, 2, 1].into_iter().find(|piece| {
             *piece <= left && (address.0 + at as u64).is_multiple_of(*piece as u64)
         })?;

@@ -6,6 +6,7 @@
 
 use super::withheld::Withheld;
 use arch::address::Linear;
+use bus::Stamp;
 use serde::{Deserialize, Serialize};
 pub use translate::Translation as Entry;
 use translate::translation_place;
@@ -59,6 +60,9 @@ pub struct Tlb {
     /// Counts flushes and evictions of fetched pages, so that a kept translation can be told from a
     /// valid one.
     pub(crate) epoch: u64,
+    /// Changes with each entry, and with the running address space.
+    #[serde(skip)]
+    pub(crate) changes: Stamp,
 }
 
 /// A translation, for reports.
@@ -130,6 +134,7 @@ impl Default for Tlb {
             large_first: u64::MAX,
             large_last: 0,
             epoch: 0,
+            changes: Stamp::default(),
         };
         tlb.select(0, 0);
         tlb
@@ -219,6 +224,7 @@ impl Tlb {
         grants: (bool, bool, bool),
         is_large: bool,
     ) {
+        self.changes.change();
         let tag = self.tag(linear);
         let grant = |on: bool| if on { tag } else { NEVER };
         let (read, write, execute) = grants;
@@ -247,6 +253,7 @@ impl Tlb {
         self.asid = asid;
         self.pcid = pcid;
         self.epoch += 1;
+        self.changes.change();
         let known = self.spaces.iter().find(|space| space.asid == asid && space.pcid == pcid);
         self.context = match known {
             Some(space) => space.context,
@@ -303,6 +310,7 @@ impl Tlb {
     /// Forgets the translations of one page in every address space.
     pub(crate) fn flush_page(&mut self, linear: u64) {
         self.epoch += 1;
+        self.changes.change();
         if (self.large_first..=self.large_last).contains(&linear) {
             return self.flush_all();
         }

@@ -62,6 +62,7 @@ impl Withheld {
 impl Tlb {
     /// These pages' accesses take the slow path from now on, and no others' do.
     pub(crate) fn withhold(&mut self, pages: Vec<Pages>) {
+        self.changes.change();
         for (slot, entry) in std::mem::take(&mut self.withheld.entries) {
             self.entries[slot] = entry;
         }

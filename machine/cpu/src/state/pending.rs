@@ -64,6 +64,9 @@ bitflags::bitflags! {
         const USER_INTERRUPT = 1 << 18;
         /// The next instruction reaches something outside RAM, which answers by the time.
         const BY_ITSELF = 1 << 19;
+        /// The processor has written to its own APIC: the run ends at this boundary, unless nobody
+        /// else has anything to do.
+        const OWN_APIC = 1 << 20;
     }
 }
 
@@ -160,9 +163,11 @@ impl Pending {
         self.attention.set(these, is_raised);
     }
 
-    /// A device or APIC access may change what interrupts are pending and who must run next.
-    pub(crate) fn after_device_access(&mut self) {
-        self.raise(Attention::YIELD | Attention::INTERRUPT | Attention::TIMER);
+    /// A device or APIC access may change what interrupts are pending and who must run next; one of
+    /// the processor's own APIC, for others, by what it causes alone.
+    pub(crate) fn after_device_access(&mut self, is_own: bool) {
+        let others = if is_own { Attention::OWN_APIC } else { Attention::YIELD };
+        self.raise(others | Attention::INTERRUPT | Attention::TIMER);
     }
 }
 

@@ -10,9 +10,8 @@ use bus::Effect;
 const EOI_MSR: u32 = 0x80B;
 
 pub(crate) fn apic_write(cpu: &mut Cpu, bus: &mut Bus<'_>, offset: u16, size: u8, value: u64) {
-    let mut effects = Vec::new();
-    cpu.apic.write_mmio(offset, size, value, cpu.clock.now(), &mut effects);
-    emit(cpu, bus, effects);
+    cpu.apic.write_mmio(offset, size, value, cpu.clock.now(), &mut cpu.effects);
+    hand_over(cpu, bus);
 }
 
 pub(crate) fn apic_read_msr(cpu: &mut Cpu, msr: u32) -> Result<u64, Stop> {
@@ -27,9 +26,8 @@ pub(crate) fn apic_write_msr(
     msr: u32,
     value: u64,
 ) -> Result<(), Stop> {
-    let mut effects = Vec::new();
-    let result = cpu.apic.write_msr(msr, value, cpu.clock.now(), &mut effects);
-    emit(cpu, bus, effects);
+    let result = cpu.apic.write_msr(msr, value, cpu.clock.now(), &mut cpu.effects);
+    hand_over(cpu, bus);
     result.map_err(|_| Stop::GENERAL_PROTECTION)?;
     cpu.clock.take(Step::of_apic_msr_write(msr));
     Ok(())
@@ -44,13 +42,24 @@ pub(crate) fn end_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) {
     }
 }
 
-/// Hands effects to the board; the run ends soon so that their receivers get their turn.
-pub(crate) fn emit(cpu: &mut Cpu, bus: &mut Bus<'_>, effects: Vec<Effect>) {
+/// Hands what the APIC has caused to the board; the run ends soon so that those whom it reaches get
+/// their turn.
+fn hand_over(cpu: &mut Cpu, bus: &mut Bus<'_>) {
     cpu.pending.raise(Attention::INTERRUPT | Attention::TIMER);
-    for effect in effects {
-        cpu.pending.raise(Attention::YIELD);
-        bus.platform.effect(cpu.visit(), effect);
+    if cpu.effects.is_empty() {
+        return;
     }
+    cpu.pending.raise(Attention::YIELD);
+    let visit = cpu.visit();
+    for effect in cpu.effects.drain(..) {
+        bus.platform.effect(visit, effect);
+    }
+}
+
+/// The same of effects that have been caused in another way.
+pub(crate) fn emit(cpu: &mut Cpu, bus: &mut Bus<'_>, mut effects: Vec<Effect>) {
+    cpu.effects.append(&mut effects);
+    hand_over(cpu, bus);
 }
 
 /// Whether something other than RAM answers at an address of RAM: the local APIC's page.
@@ -95,15 +104,17 @@ pub(crate) fn write_tsc_deadline(cpu: &mut Cpu, value: u64) {
 impl Cpu {
     /// The moment at which the local APIC's timer fires.
     pub fn next_deadline(&self) -> Option<Picoseconds> {
-        [self.apic.next_deadline(), self.guest_deadline()].into_iter().flatten().min()
+        match (self.apic.next_deadline(), self.guest_deadline()) {
+            (Some(own), Some(guest)) => Some(own.min(guest)),
+            (own, guest) => own.or(guest),
+        }
     }
 }
 
 /// Lets the timer fire if its time has come.
 pub(crate) fn advance_apic(cpu: &mut Cpu, bus: &mut Bus<'_>) {
     if cpu.apic.next_deadline().is_some_and(|at| at <= cpu.clock.now()) {
-        let mut effects = Vec::new();
-        cpu.apic.advance(cpu.clock.now(), &mut effects);
-        emit(cpu, bus, effects);
+        cpu.apic.advance(cpu.clock.now(), &mut cpu.effects);
+        hand_over(cpu, bus);
     }
 }

@@ -1,7 +1,7 @@
 //! Small blocks of real code, entered, left, linked and cleared.
 
 use super::*;
-use crate::{After, Filled, Replaced, Windows};
+use crate::{After, Filled, Ground, Replaced, Version, Windows};
 use iced_x86::DecoderOptions;
 use translate::{Block, Mode, State, Step, TRANSLATIONS, Translation, Wanted};
 
@@ -26,6 +26,9 @@ struct Small {
     replaced: Option<u64>,
     goes_on: bool,
     counters: Vec<AtomicU64>,
+    version: Option<Version>,
+    /// A search leaves RAM elsewhere.
+    moves_ram: bool,
     state: State,
 }
 
@@ -50,6 +53,8 @@ impl Small {
             replaced: None,
             goes_on: true,
             counters: Vec::new(),
+            version: None,
+            moves_ram: false,
             state: State::default(),
         }
     }
@@ -75,17 +80,18 @@ impl Machine for Small {
     }
 
     fn windows(&mut self) -> Windows<'_> {
-        Windows {
+        let ground = self.ground();
+        Windows { ground, sets: (0, 0), context: CONTEXT, fs_base: 0, gs_base: 0, strings: true }
+    }
+
+    fn ground(&mut self) -> Ground<'_> {
+        Ground {
             ram: &mut self.ram,
             watched: &self.watched,
             tlb: &self.tlb,
-            sets: (0, 0),
-            context: CONTEXT,
-            fs_base: 0,
-            gs_base: 0,
-            strings: true,
             vectors: None,
             high_halves: None,
+            version: self.version,
         }
     }
 
@@ -102,6 +108,9 @@ impl Machine for Small {
     fn fill(&mut self, _: &mut State, linear: u64, wanted: Wanted) -> Filled {
         assert_ne!(linear, PANICS, "the search that panics");
         self.looked_for.push((linear, wanted));
+        if self.moves_ram {
+            self.ram = self.ram.clone();
+        }
         let Some(found) = self.found.take() else { return Filled::Unknown };
         self.tlb[2] = found;
         if let Some(replaced) = self.replaced {
@@ -115,7 +124,10 @@ impl Machine for Small {
 fn block(bytes: &[u8], lengths: &[u8], offset: u16, first_call: u32) -> Code {
     let steps: Vec<Step> = (1..)
         .zip(lengths)
-        .map(|(n, length)| Step { length: *length, end_time: n * COST, call: first_call + n - 1 })
+        .map(|(n, length)| {
+            let (length, end_time) = (*length, n * COST);
+            Step { length, end_time, call: first_call + n - 1, asks: false }
+        })
         .collect();
     let second_page = None;
     let block = Block {
@@ -342,7 +354,7 @@ fn a_key_that_no_index_has_leads_to_no_entry() {
 #[test]
 fn a_block_that_takes_longer_than_code_can_count_is_not_translated() {
     let is_made = |end_time| {
-        let steps = [Step { length: 3, end_time, call: 0 }];
+        let steps = [Step { length: 3, end_time, call: 0, asks: false }];
         let (bytes, second_page) = (&ADD.0[..3], None);
         let block = Block {
             mode: Mode::Long,
@@ -430,4 +442,74 @@ fn a_full_arena_takes_no_more_until_it_is_cleared() {
     let (entry, _) = arena.publish(&code).expect("room");
     let mut state = state();
     assert_eq!(enter(&mut arena, entry, &mut state, &mut Small::new()), Exit::Link(0));
+}
+
+#[test]
+fn what_was_found_stays_from_one_entry_to_the_next_while_the_version_does() {
+    let mut arena = arena();
+    let (entry, _) = arena.publish(&block(STORE.0, STORE.1, 0, 0)).expect("room");
+    let mut machine = Small::new();
+    machine.version = Some([1; 5]);
+    let mut run = |machine: &mut Small| {
+        machine.looked_for.clear();
+        enter(&mut arena, entry, &mut state(), machine);
+        machine.looked_for.len()
+    };
+    assert_eq!(run(&mut machine), 0, "the TLB knows it");
+    machine.tlb[0] = NOTHING;
+    assert_eq!(run(&mut machine), 0, "the version says that it is as it was");
+    machine.version = Some([1, 1, 1, 1, 2]);
+    assert_eq!(run(&mut machine), 2, "a read and a write are looked for");
+    machine.tlb[0] = Small::new().tlb[0];
+    assert_eq!(run(&mut machine), 0, "the TLB knows it again");
+    machine.tlb[0] = NOTHING;
+    let elsewhere = machine.ram.clone();
+    let before = std::mem::replace(&mut machine.ram, elsewhere);
+    assert_eq!(run(&mut machine), 2, "RAM is elsewhere, whatever the version says");
+    drop(before);
+    machine.version = None;
+    machine.tlb[0] = Small::new().tlb[0];
+    assert_eq!(run(&mut machine), 0);
+    machine.tlb[0] = NOTHING;
+    assert_eq!(run(&mut machine), 2, "without a version nothing stays");
+}
+
+#[test]
+fn ram_that_a_search_moves_is_shown_where_it_is_whatever_is_promised() {
+    let mut arena = arena();
+    let (entry, _) = arena.publish(&block(STORE.0, STORE.1, 0, 0)).expect("room");
+    let mut machine = Small::new();
+    machine.tlb[0] = NOTHING;
+    machine.moves_ram = true;
+    let mut state = state();
+    state.registers[7] = 0x2008;
+    machine.found = Some(Translation { read: u64::MAX, write: 0x2005, execute: 0, offset: 0x1000 });
+    enter(&mut arena, entry, &mut state, &mut machine);
+    assert_eq!(machine.ram[0x1008], 1, "the store went to where RAM is now");
+}
+
+#[test]
+fn an_instruction_that_asks_leaves_code_where_the_tlb_does_not_know_its_operand() {
+    let mut arena = arena();
+    let steps = [3, 3].map(|length| Step { length, end_time: COST, call: 70, asks: true });
+    let code = translate::translate(Block {
+        mode: Mode::Long,
+        bytes: STORE.0,
+        steps: &steps,
+        offset: 0,
+        second_page: None,
+        is_plain: true,
+        first_counter: None,
+        options: DecoderOptions::AMD,
+    });
+    let (entry, _) = arena.publish(&code.expect("a block")).expect("room");
+    let mut machine = Small::new();
+    let mut known = state();
+    assert_eq!(enter(&mut arena, entry, &mut known, &mut machine), Exit::Link(0));
+    assert_eq!(known.registers[1], known.registers[0], "what is in RAM is stored and read");
+    machine.tlb[0] = NOTHING;
+    let mut unknown = state();
+    assert_eq!(enter(&mut arena, entry, &mut unknown, &mut machine), Exit::Alone(70));
+    assert_eq!(unknown.registers, state().registers);
+    assert!(machine.calls.is_empty() && machine.looked_for.is_empty(), "nobody was asked");
 }

@@ -14,12 +14,12 @@ use translate::{Link, Mode, Step};
 /// Times that a block is interpreted before it is translated.
 pub const HEAT: u16 = 64;
 /// The way into code and out of it takes as long as interpreting so many instructions.
-const SHORT: u64 = 16;
-/// An entry that ends at an access outside RAM has looked for its translation and tried it, both in
-/// vain, which takes twice as long as the way in and out (some 1,300 and 700 host instructions).
-const SHORT_BEFORE_DEVICE: u64 = 3 * SHORT;
+const SHORT: u64 = 8;
 /// Short entries at a block, one after the other, after which it rests.
 const SHORTS: u8 = 4;
+/// Times that a handler asks that its instruction be executed by itself before code is made that
+/// does not try.
+const ASKED: u8 = 8;
 /// Runs of a resting block that are interpreted.
 const REST: u8 = u8::MAX;
 /// What has become of a decoded block.
@@ -45,6 +45,8 @@ pub(super) struct Call {
     /// Its place in the block.
     pub at: u8,
     pub light: Option<Light>,
+    /// Times that it has asked to be executed by itself.
+    pub asked: u8,
 }
 
 /// An instruction whose handler reaches no memory, changes nothing that code may touch, and of the
@@ -105,6 +107,8 @@ pub struct Native {
     pages: BTreeMap<u64, u32>,
     /// Pages in which an instruction of another page continues, and that page.
     crossings: Vec<(u64, u64)>,
+    /// Per block, a bit for each instruction that asks to be executed by itself.
+    asking: BTreeMap<usize, u32>,
     heat: u16,
     /// Instructions that have completed in code, those of handlers that it called among them.
     pub(super) completed: u64,
@@ -141,6 +145,7 @@ impl Native {
             writes: 0,
             pages: BTreeMap::new(),
             crossings: Vec::new(),
+            asking: BTreeMap::new(),
             heat,
             completed: 0,
             verification: Verification::default(),
@@ -172,6 +177,7 @@ impl Native {
         self.targets.clear();
         self.pages.clear();
         self.crossings.clear();
+        self.asking.clear();
         self.left = Left::Nowhere;
     }
 
@@ -263,16 +269,14 @@ impl Native {
         (!is_resting).then_some(entry)
     }
 
-    /// An entry at a block has completed so many instructions before code was left, for an access
-    /// outside RAM or otherwise. Where that is seldom many, as in loops that wait, the interpreter
-    /// is faster.
-    pub(super) fn note_entry(&mut self, index: BlockIndex, instructions: u64, is_device: bool) {
+    /// An entry at a block has completed so many instructions before code was left. Where that is
+    /// seldom many, as in loops that wait, the interpreter is faster.
+    pub(super) fn note_entry(&mut self, index: BlockIndex, instructions: u64) {
         let Some(Place::Translated { shorts, rest, .. }) = self.places.get_mut(index.number())
         else {
             return;
         };
-        let short = if is_device { SHORT_BEFORE_DEVICE } else { SHORT };
-        if instructions >= short || self.heat == 0 {
+        if instructions >= SHORT || self.heat == 0 {
             *shorts = 0;
             return;
         }
@@ -281,6 +285,25 @@ impl Native {
             *shorts = SHORTS / 2;
             *rest = REST;
         }
+    }
+
+    /// A handler has asked that its instruction be executed by itself. Where it does so again and
+    /// again, the block is translated once more, to code that is left there at once.
+    pub(super) fn note_asked(&mut self, call: u32, blocks: &Blocks) {
+        let Some(call) = self.calls.get_mut(call as usize) else { return };
+        call.asked = call.asked.saturating_add(1);
+        // An entry that is repeated by the interpreter is compared with one that tries.
+        if call.asked != ASKED || self.verification.every != 0 {
+            return;
+        }
+        let (block, number, at) = (call.block, call.block.number(), call.at);
+        *self.asking.entry(number).or_default() |= 1 << at;
+        self.places[number] = Place::Cold(self.heat);
+        let (key, targets) = (blocks.jump_key(block), &self.targets);
+        self.arena.unlink_where(
+            |slot| targets.get(slot.number() as usize).is_none_or(|target| *target == key),
+            |target| target == key,
+        );
     }
 
     #[inline(never)]
@@ -304,15 +327,17 @@ impl Native {
             .map_while(|at| {
                 let bound = blocks.alone(block, at.into())?;
                 let light = Light::of(blocks.kind(block, at.into()).mnemonic());
-                Some(Call { bound, block: index, at, light })
+                Some(Call { bound, block: index, at, light, asked: 0 })
             })
             .collect();
+        let asking = self.asking.get(&number).copied().unwrap_or(0);
         let steps: Vec<Step> = calls
             .iter()
             .map(|call| Step {
                 length: call.bound.op.length,
                 end_time: blocks.time_of(block, usize::from(call.at) + 1) as u32,
                 call: self.calls.len() as u32 + u32::from(call.at),
+                asks: asking >> call.at & 1 != 0,
             })
             .collect();
         let code = translate::translate(translate::Block {

@@ -2,7 +2,7 @@
 
 use super::policy::{Call, Left, Light, Native};
 use super::spin::Spin;
-use crate::engine::blocks::{Block, BlockIndex, Blocks, Exit};
+use crate::engine::blocks::{self, Block, BlockIndex, Blocks};
 use crate::engine::ending;
 use crate::engine::native::verify;
 use crate::engine::room::{Next, Room};
@@ -12,8 +12,8 @@ use crate::{Access, Bus, Cpu, Flags, Stop};
 use arch::control::rflags;
 use arch::segment::SegmentRegister;
 use arch::time::Picoseconds;
-use native::{After, Entry, Filled, Machine, Replaced, Slot, Windows};
-use translate::{Mode, State, Translation, Wanted};
+use native::{After, Entry, Filled, Ground, Machine, Replaced, Slot, Windows};
+use translate::{Exit, Mode, State, Translation, Wanted};
 
 /// Room that no block has: the next one does not begin.
 const NO_ROOM: i64 = i64::MIN / 2;
@@ -34,6 +34,8 @@ struct Session<'a, 'b> {
     writes: u64,
     /// What comes after the instruction that a handler did not simply complete.
     next: Option<Next>,
+    /// The instruction whose handler has asked to be executed by itself.
+    asked: Option<u32>,
 }
 
 /// The status word of translated code.
@@ -173,31 +175,49 @@ impl Machine for Session<'_, '_> {
 
     fn end(&mut self, state: &State) {
         // A handler that has stopped code has left the processor as it is to be.
-        if self.next.is_none() {
-            self.give(state, 0);
+        if self.next.is_some() {
+            return;
         }
+        let asks = match Exit::from_bits(state.exit) {
+            Exit::Alone(number) => self.calls.get(number as usize),
+            _ => None,
+        };
+        let Some(call) = asks else { return self.give(state, 0) };
+        let block = self.blocks.block(call.block);
+        self.give(state, block.cost);
+        self.next = Some(self.stopped(call, block, Stop::ALONE));
     }
 
     #[inline(always)]
     fn windows(&mut self) -> Windows<'_> {
-        let cpu = &mut *self.cpu;
+        let cpu = &*self.cpu;
         let base = |register| cpu.registers.shown_base(register, self.mode);
         let (fs_base, gs_base) = (base(SegmentRegister::Fs), base(SegmentRegister::Gs));
         let sets = (cpu.translation.set(), cpu.registers.access_set());
         let strings = cpu.registers.goes_up(self.mode);
+        let context = cpu.translation.tlb.context;
         let may_use_vectors = cpu.control.check_sse().is_ok();
         let may_use_halves = cpu.check_extension(Extension::Avx2).is_ok();
-        Windows {
-            ram: &mut self.bus.memory.ram,
-            watched: &self.bus.memory.watched_lines,
+        let mut ground = self.ground();
+        ground.vectors = ground.vectors.filter(|_| may_use_vectors);
+        ground.high_halves = ground.high_halves.filter(|_| may_use_halves);
+        Windows { ground, sets, context, fs_base, gs_base, strings }
+    }
+
+    #[inline(always)]
+    fn ground(&mut self) -> Ground<'_> {
+        let cpu = &mut *self.cpu;
+        let memory = &mut *self.bus.memory;
+        let [translations, entries] = cpu.translation.tlb.changes.said();
+        let [lines, watches] = memory.watches.said();
+        let set = cpu.translation.set() as u64;
+        Ground {
+            ram: &mut memory.ram,
+            watched: &memory.watched_lines,
             tlb: cpu.translation.tlb.entries(),
-            sets,
-            context: cpu.translation.tlb.context,
-            fs_base,
-            gs_base,
-            strings,
-            vectors: may_use_vectors.then_some(&mut cpu.registers.xmm),
-            high_halves: may_use_halves.then_some(&mut cpu.registers.ymm_high),
+            vectors: Some(&mut cpu.registers.xmm),
+            high_halves: Some(&mut cpu.registers.ymm_high),
+            version: Some([translations, entries, lines, watches, set]),
         }
     }
 
@@ -220,6 +240,7 @@ impl Machine for Session<'_, '_> {
                 self.cpu.pending.set_software_length(call.bound.op.length.into());
             }
             Err(stop) => {
+                self.asked = (stop == Stop::ALONE).then_some(number);
                 self.next = Some(self.stopped(call, block, stop));
                 return After::Leaves;
             }
@@ -274,8 +295,7 @@ pub(crate) fn run_translated(
     });
     if entry.is_some() {
         native.completed += cpu.clock.instructions() - before;
-        let is_device = matches!(next, Some(Next::Alone(_)));
-        native.note_entry(index, cpu.clock.instructions() - before, is_device);
+        native.note_entry(index, cpu.clock.instructions() - before);
     }
     next
 }
@@ -305,9 +325,14 @@ pub(super) fn enter(
         calls,
         spin,
         next: None,
+        asked: None,
     };
     let exit = arena.enter(entry, counters, &mut session);
+    let asked = session.asked;
     if let Some(next) = session.next {
+        if let Some(number) = asked {
+            native.note_asked(number, blocks);
+        }
         return Some(next);
     }
     if cpu.clock.instructions() == before {
@@ -316,10 +341,10 @@ pub(super) fn enter(
     }
     cpu.clock.charge_extra();
     native.left = match exit {
-        translate::Exit::Link(number) => Left::Link(Slot::of(number)),
-        translate::Exit::Jump => Left::Jump,
+        Exit::Link(number) => Left::Link(Slot::of(number)),
+        Exit::Jump => Left::Jump,
         _ => Left::Nowhere,
     };
-    let goes_on = exit != translate::Exit::End && !native.spin.is_due && cpu.pending.is_quiet();
-    Some(if goes_on { Next::Chain(Exit::NONE) } else { Next::Leave })
+    let goes_on = exit != Exit::End && !native.spin.is_due && cpu.pending.is_quiet();
+    Some(if goes_on { Next::Chain(blocks::Exit::NONE) } else { Next::Leave })
 }

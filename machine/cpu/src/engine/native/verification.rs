@@ -47,6 +47,7 @@ impl Before {
     pub fn exchange(&mut self, memory: &mut GuestMemory) {
         std::mem::swap(&mut self.ram, &mut memory.ram);
         std::mem::swap(&mut self.watched_lines, &mut memory.watched_lines);
+        memory.watches.change();
         std::mem::swap(&mut self.generations, &mut memory.generations);
         std::mem::swap(&mut self.watched_writes, &mut memory.watched_writes);
     }
