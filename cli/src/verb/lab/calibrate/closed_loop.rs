@@ -52,10 +52,11 @@ pub(super) fn run(
             known.misfit.freedom,
         ));
         for case in &own {
-            let [middle, low, high] = case.predicted;
+            let Case { predicted: [middle, low, high], truth, life, unfitted, .. } = case;
             terminal::print(&format!(
-                "  {}: predicted {middle:.0} ({low:.0} to {high:.0}), was {:.0}; unfitted {:.0}\n",
-                case.name, case.truth, case.unfitted
+                "  {}: predicted {middle:.0} ({low:.0} to {high:.0}), was {truth:.0} in the mean, \
+                 {life:.0} once; unfitted {unfitted:.0}\n",
+                case.name
             ));
         }
         cases.extend(own);
@@ -64,22 +65,16 @@ pub(super) fn run(
     Ok(Status::Clean.into())
 }
 
-/// What all of them come to, and what the sum would hide: the figures that are far off.
+/// What all of them come to, their parts, and what both would hide: the figures that are far off.
 fn summary(cases: &[Case]) -> String {
-    let covered = cases.iter().filter(|one| one.is_covered()).count();
     let zeros = cases.iter().filter(|one| one.error().is_none()).count();
-    let (fitted, unfitted) =
-        (Errors::of(cases, Case::error), Errors::of(cases, Case::unfitted_error));
-    let mut text = format!(
-        "{} predictions: median error {}, 90th percentile {} (without a fit {}, {}); {:.0} % within \
-         their interval at 90 %\n",
-        cases.len(),
-        percent(fitted.at(0.5)),
-        percent(fitted.at(0.9)),
-        percent(unfitted.at(0.5)),
-        percent(unfitted.at(0.9)),
-        covered as f64 / cases.len().max(1) as f64 * 100.0
-    );
+    let mut text = line("predictions", cases);
+    for (what, is_part) in parts(cases) {
+        let own: Vec<Case> = cases.iter().filter(|one| is_part(&one.name)).cloned().collect();
+        if !own.is_empty() && own.len() < cases.len() {
+            text += &format!("  {}", line(&what, &own));
+        }
+    }
     if zeros != 0 {
         text += &format!("{zeros} of them were 0, of which no percent can be told\n");
     }
@@ -109,6 +104,44 @@ fn summary(cases: &[Case]) -> String {
         );
     }
     text
+}
+
+type IsPart = Box<dyn Fn(&str) -> bool>;
+
+/// Workloads and settings, and whether a case of some name is of each.
+fn parts(cases: &[Case]) -> Vec<(String, IsPart)> {
+    let workload = |name: &str| name.split(' ').next().unwrap_or_default().to_owned();
+    let mut workloads: Vec<String> = cases.iter().map(|one| workload(&one.name)).collect();
+    workloads.sort_unstable();
+    workloads.dedup();
+    let mut parts: Vec<(String, IsPart)> = Vec::new();
+    for setting in ["", ", off", ", on"] {
+        let all = workloads.iter().map(String::as_str).chain([""]);
+        for own in all.map(str::to_owned) {
+            let title = format!("of {}{setting}", if own.is_empty() { "all" } else { &own });
+            let is_part = move |name: &str| {
+                (own.is_empty() || workload(name) == own) && name.ends_with(setting)
+            };
+            parts.push((title, Box::new(is_part)));
+        }
+    }
+    parts
+}
+
+fn line(what: &str, cases: &[Case]) -> String {
+    let covered = cases.iter().filter(|one| one.is_covered()).count();
+    let (fitted, unfitted) =
+        (Errors::of(cases, Case::error), Errors::of(cases, Case::unfitted_error));
+    format!(
+        "{} {what}: median error {}, 90th percentile {} (without a fit {}, {}); {:.0} % within \
+         their interval at 90 %\n",
+        cases.len(),
+        percent(fitted.at(0.5)),
+        percent(fitted.at(0.9)),
+        percent(unfitted.at(0.5)),
+        percent(unfitted.at(0.9)),
+        covered as f64 / cases.len().max(1) as f64 * 100.0
+    )
 }
 
 /// Errors in percent, the least first.
@@ -141,6 +174,7 @@ mod tests {
             name: name.into(),
             predicted: [predicted, 90.0, 110.0],
             truth: 100.0,
+            life: 100.0,
             unfitted: 150.0,
         };
         let mut cases: Vec<Case> = (0..19).map(|seed| case("good", 101.0, seed)).collect();
@@ -151,7 +185,12 @@ mod tests {
         let far = "  far: median 30.0 %, 90th percentile 30.0 %, without a fit 50.0 %";
         assert!(text.lines().any(|line| line == far), "{text}");
 
-        let zero = Case { predicted: [5.0, -4.0, 14.0], truth: 0.0, ..case("never late", 0.0, 0) };
+        let zero = Case {
+            predicted: [5.0, -4.0, 14.0],
+            truth: 0.0,
+            life: 0.0,
+            ..case("never late", 0.0, 0)
+        };
         cases.extend([zero.clone(), zero]);
         let text = summary(&cases);
         assert!(text.starts_with("22 predictions: median error 1.0 %"), "{text}");
