@@ -180,6 +180,16 @@ pub struct Loop<'a> {
     pub unfitted: &'a [(String, f64)],
 }
 
+/// What became of a hidden host.
+pub struct Seen {
+    /// What it measured of itself.
+    pub measured: Measured,
+    /// What is known of it by that.
+    pub known: Known,
+    /// What was predicted.
+    pub cases: Vec<Case>,
+}
+
 /// One hidden host: it is measured, fitted, and its workloads predicted. It begins at moments of
 /// its own, which the lab does not know.
 pub fn hidden(
@@ -188,7 +198,7 @@ pub fn hidden(
     seed: u64,
     options: Options,
     watch: &mut Watch<'_>,
-) -> anyhow::Result<(Known, Vec<Case>)> {
+) -> anyhow::Result<Seen> {
     let host = of.base.drawn(seed);
     let moment = |number: u64| Moment(1000 + (1 + LIVES) * seed + number);
     watch.stage(&format!("hidden host {seed}: measuring"));
@@ -219,7 +229,7 @@ pub fn hidden(
         Some(Case { seed, name: name.clone(), predicted, truth: mean(&all), life: *life, unfitted })
     });
     let cases = cases.collect();
-    Ok((known, cases))
+    Ok(Seen { measured, known, cases })
 }
 
 fn mean(values: &[f64]) -> f64 {

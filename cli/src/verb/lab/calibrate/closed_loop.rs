@@ -3,11 +3,15 @@
 use super::{Arguments, design};
 use crate::status::Status;
 use crate::terminal;
-use lab::calibrate::closed_loop::{Case, Loop, hidden};
-use lab::calibrate::{Bench, Moment, Place, steps};
+use analysis::sampled::{context, profile_of};
+use anyhow::Context as _;
+use board::cost::CostProfile;
+use lab::calibrate::closed_loop::{Case, Loop, Seen, hidden};
+use lab::calibrate::saving::work;
+use lab::calibrate::{Bench, Moment, Place, narrowed, saved, steps};
 use lab::drive::session::Session;
 use lab::host::Host;
-use lab::plan::Experiment;
+use lab::plan::{Experiment, Setting};
 use lab::protocol::Step;
 use lab::watch::Watch;
 use lab::workload::Chosen;
@@ -18,6 +22,8 @@ use std::process::ExitCode;
 const FAR_MEDIAN: f64 = 5.0;
 /// The same of the 90th percentile.
 const FAR_NINETIETH: f64 = 12.0;
+/// Moments from which hidden hosts record.
+const RECORDED: u64 = 500;
 
 /// Fits and predicts one hidden host after the other, and says what came true.
 pub(super) fn run(
@@ -36,11 +42,12 @@ pub(super) fn run(
     watch.stage("measuring what is predicted, without a fit");
     let unfitted = place.measure(Bench::Steps(&all), &base, Moment(0), &mut watch)?;
     let of = Loop { base: &base, model, steps: &all, unfitted: &unfitted };
-    let mut cases = Vec::new();
+    let (mut cases, mut recordings) = (Vec::new(), Vec::new());
     let first = arguments.first_seed;
     for seed in first..first.saturating_add(arguments.closed_loop.unwrap_or(1)) {
         let options = arguments.options();
-        let (known, own) = hidden(place, of, seed, options, &mut watch)?;
+        let seen = hidden(place, of, seed, options, &mut watch)?;
+        let (known, own) = (&seen.known, &seen.cases);
         let misfit = if known.misfit.is_said() { ", MISFIT" } else { "" };
         terminal::print(&format!(
             "hidden host {seed}: {} of {} times within the interval, off by {:.2} %, chi-squared \
@@ -51,7 +58,7 @@ pub(super) fn run(
             known.misfit.chi2,
             known.misfit.freedom,
         ));
-        for case in &own {
+        for case in own {
             let Case { predicted: [middle, low, high], truth, life, unfitted, .. } = case;
             terminal::print(&format!(
                 "  {}: predicted {middle:.0} ({low:.0} to {high:.0}), was {truth:.0} in the mean, \
@@ -59,10 +66,58 @@ pub(super) fn run(
                 case.name
             ));
         }
-        cases.extend(own);
+        if arguments.recorded {
+            watch.stage(&format!("hidden host {seed}: recording exits"));
+            let case = recorded(place, (&base, host), experiment, (seed, &seen), &mut watch)?;
+            let Case { predicted, truth, unfitted, .. } = &case;
+            let [middle, low, high] = predicted.map(|ns| ns / 1e6);
+            terminal::print(&format!(
+                "  {}: predicted {middle:.2} ms ({low:.2} to {high:.2}), was {:.2}; unfitted {:.2}\n",
+                case.name,
+                truth / 1e6,
+                unfitted / 1e6
+            ));
+            recordings.push(case);
+        }
+        cases.extend(seen.cases);
     }
     terminal::print(&summary(&cases));
+    if arguments.recorded {
+        terminal::print(&line("recordings: what the feature saves,", &recordings));
+    }
     Ok(Status::Clean.into())
+}
+
+/// What a recording of a hidden host's exits is said to save, and what the feature saves there.
+fn recorded(
+    place: &mut Place<'_>,
+    (base, host): (&CostProfile, &Host),
+    experiment: &Experiment,
+    (seed, seen): (u64, &Seen),
+    watch: &mut Watch<'_>,
+) -> anyhow::Result<Case> {
+    let of = |setting| experiment.arm(setting).parameters;
+    let (off, on) = (of(Setting::Off), of(Setting::On));
+    let moment = Moment(RECORDED + seed);
+    let worked = work(place, &base.drawn(seed), (&off, &on), moment, watch)?;
+    let file = capture::sums::read(worked.recording.as_slice())?;
+    let (profile, context) = (profile_of(&file), context(&file.origin, &file.names));
+    let total = |costs: &CostProfile| {
+        let found = saved(&profile, &context, &host.model, costs);
+        anyhow::Ok(found.context("the recording does not say whose exits these are")?.total)
+    };
+    let Seen { measured, known, .. } = seen;
+    let is_misfit = known.misfit.is_said();
+    let fitted = narrowed(base, measured, &known.model, &known.draws, is_misfit)?;
+    let truth = worked.saved_ns();
+    Ok(Case {
+        seed,
+        name: "what a recording would save".to_owned(),
+        predicted: total(&fitted)?,
+        truth,
+        life: truth,
+        unfitted: total(base)?[0],
+    })
 }
 
 /// What all of them come to, their parts, and what both would hide: the figures that are far off.
