@@ -19,6 +19,7 @@ mod predict;
 mod recorded;
 mod response;
 mod sample;
+pub mod saving;
 mod square;
 mod table;
 

@@ -21,6 +21,8 @@ const LEAST_GAIN: f64 = 1e-7;
 const SHARES: usize = 64;
 /// What a time is off by at least, in nanoseconds: counters tick.
 const TICK: f64 = 0.3;
+/// The share that a bare loop's time per round is off by at least: of many rounds no tick is left.
+const OF_LOOP: f64 = 1e-3;
 /// The start of bare loops' names: no kernel's path is in them.
 const LOOP: &str = "loop ";
 /// Degrees of freedom of what separates times (Student's t): a path that leaps to another order of
@@ -52,8 +54,9 @@ impl Data {
             let row = measured.row(name);
             let row = row.ok_or_else(|| anyhow::anyhow!("{name} was not measured on the host"))?;
             let deviation = row.deviation.unwrap_or(0.0) / (row.repeats.max(1) as f64).sqrt();
+            let least = if name.starts_with(LOOP) { OF_LOOP * row.value } else { TICK };
             values.push(row.value);
-            noises.push(deviation.hypot(TICK));
+            noises.push(deviation.hypot(least));
         }
         let has_path = model.rows.iter().map(|name| !name.starts_with(LOOP)).collect();
         Ok(Self { values, noises, has_path, error })

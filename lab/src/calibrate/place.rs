@@ -2,7 +2,7 @@
 
 use super::measured::Measured;
 use crate::drive::session::Session;
-use crate::plan::Setting;
+use crate::plan::{ModuleParameter, Setting};
 use crate::protocol::{Command, Step};
 use crate::watch::Watch;
 use crate::workload;
@@ -133,6 +133,28 @@ impl<'a> Place<'a> {
             }
         }
         Ok(found)
+    }
+
+    /// How long a command takes there, with KVM's module loaded again with these parameters.
+    pub(super) fn time(
+        &mut self,
+        words: &[&str],
+        parameters: &[ModuleParameter],
+        profile: &CostProfile,
+        moment: Moment,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<Picoseconds> {
+        self.begin(profile, moment, watch)?;
+        self.session.load(parameters, watch)?;
+        let command = Command::new(words.iter().map(|word| (*word).to_owned()).collect());
+        let (status, time) = self.session.time(&command, LIMIT, watch)?;
+        anyhow::ensure!(status == 0, "{} ended with status {status} there", words.join(" "));
+        Ok(time)
+    }
+
+    /// A file that the last command left.
+    pub(super) fn fetch(&mut self, path: &str, watch: &mut Watch<'_>) -> anyhow::Result<Vec<u8>> {
+        self.session.get(path, watch)
     }
 
     fn begin(

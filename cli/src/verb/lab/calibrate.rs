@@ -62,6 +62,10 @@ pub(super) struct Arguments {
     /// Workloads that the closed loop predicts: those that a benchmark guest runs
     #[arg(long = "predict", value_name = "WORKLOAD", requires = "closed_loop", default_values = ["timer", "mesh"])]
     workloads: Vec<String>,
+    /// The closed loop's hosts also record exits with the feature off: what lab predict says that
+    /// it would save is compared with what it saves there
+    #[arg(long, requires = "closed_loop")]
+    recorded: bool,
     #[command(flatten)]
     host: HostArguments,
 }

@@ -3,11 +3,15 @@
 use super::{Arguments, design};
 use crate::status::Status;
 use crate::terminal;
-use lab::calibrate::closed_loop::{Case, Loop, hidden};
-use lab::calibrate::{Bench, Moment, Place, steps};
+use analysis::sampled::{context, profile_of};
+use anyhow::Context as _;
+use board::cost::CostProfile;
+use lab::calibrate::closed_loop::{Case, Loop, Seen, hidden};
+use lab::calibrate::saving::work;
+use lab::calibrate::{Bench, Moment, Place, narrowed, saved, steps};
 use lab::drive::session::Session;
 use lab::host::Host;
-use lab::plan::Experiment;
+use lab::plan::{Experiment, Setting};
 use lab::protocol::Step;
 use lab::watch::Watch;
 use lab::workload::Chosen;
@@ -18,6 +22,8 @@ use std::process::ExitCode;
 const FAR_MEDIAN: f64 = 5.0;
 /// The same of the 90th percentile.
 const FAR_NINETIETH: f64 = 12.0;
+/// Moments from which hidden hosts record.
+const RECORDED: u64 = 500;
 
 /// Fits and predicts one hidden host after the other, and says what came true.
 pub(super) fn run(
@@ -36,11 +42,12 @@ pub(super) fn run(
     watch.stage("measuring what is predicted, without a fit");
     let unfitted = place.measure(Bench::Steps(&all), &base, Moment(0), &mut watch)?;
     let of = Loop { base: &base, model, steps: &all, unfitted: &unfitted };
-    let mut cases = Vec::new();
+    let (mut cases, mut recordings) = (Vec::new(), Vec::new());
     let first = arguments.first_seed;
     for seed in first..first.saturating_add(arguments.closed_loop.unwrap_or(1)) {
         let options = arguments.options();
-        let (known, own) = hidden(place, of, seed, options, &mut watch)?;
+        let seen = hidden(place, of, seed, options, &mut watch)?;
+        let (known, own) = (&seen.known, &seen.cases);
         let misfit = if known.misfit.is_said() { ", MISFIT" } else { "" };
         terminal::print(&format!(
             "hidden host {seed}: {} of {} times within the interval, off by {:.2} %, chi-squared \
@@ -51,35 +58,78 @@ pub(super) fn run(
             known.misfit.chi2,
             known.misfit.freedom,
         ));
-        for case in &own {
-            let [middle, low, high] = case.predicted;
+        for case in own {
+            let Case { predicted: [middle, low, high], truth, life, unfitted, .. } = case;
             terminal::print(&format!(
-                "  {}: predicted {middle:.0} ({low:.0} to {high:.0}), was {:.0}; unfitted {:.0}\n",
-                case.name, case.truth, case.unfitted
+                "  {}: predicted {middle:.0} ({low:.0} to {high:.0}), was {truth:.0} in the mean, \
+                 {life:.0} once; unfitted {unfitted:.0}\n",
+                case.name
             ));
         }
-        cases.extend(own);
+        if arguments.recorded {
+            watch.stage(&format!("hidden host {seed}: recording exits"));
+            let case = recorded(place, (&base, host), experiment, (seed, &seen), &mut watch)?;
+            let Case { predicted, truth, unfitted, .. } = &case;
+            let [middle, low, high] = predicted.map(|ns| ns / 1e6);
+            terminal::print(&format!(
+                "  {}: predicted {middle:.2} ms ({low:.2} to {high:.2}), was {:.2}; unfitted {:.2}\n",
+                case.name,
+                truth / 1e6,
+                unfitted / 1e6
+            ));
+            recordings.push(case);
+        }
+        cases.extend(seen.cases);
     }
     terminal::print(&summary(&cases));
+    if arguments.recorded {
+        terminal::print(&line("recordings: what the feature saves,", &recordings));
+    }
     Ok(Status::Clean.into())
 }
 
-/// What all of them come to, and what the sum would hide: the figures that are far off.
+/// What a recording of a hidden host's exits is said to save, and what the feature saves there.
+fn recorded(
+    place: &mut Place<'_>,
+    (base, host): (&CostProfile, &Host),
+    experiment: &Experiment,
+    (seed, seen): (u64, &Seen),
+    watch: &mut Watch<'_>,
+) -> anyhow::Result<Case> {
+    let of = |setting| experiment.arm(setting).parameters;
+    let (off, on) = (of(Setting::Off), of(Setting::On));
+    let moment = Moment(RECORDED + seed);
+    let worked = work(place, &base.drawn(seed), (&off, &on), moment, watch)?;
+    let file = capture::sums::read(worked.recording.as_slice())?;
+    let (profile, context) = (profile_of(&file), context(&file.origin, &file.names));
+    let total = |costs: &CostProfile| {
+        let found = saved(&profile, &context, &host.model, costs);
+        anyhow::Ok(found.context("the recording does not say whose exits these are")?.total)
+    };
+    let Seen { measured, known, .. } = seen;
+    let is_misfit = known.misfit.is_said();
+    let fitted = narrowed(base, measured, &known.model, &known.draws, is_misfit)?;
+    let truth = worked.saved_ns();
+    Ok(Case {
+        seed,
+        name: "what a recording would save".to_owned(),
+        predicted: total(&fitted)?,
+        truth,
+        life: truth,
+        unfitted: total(base)?[0],
+    })
+}
+
+/// What all of them come to, their parts, and what both would hide: the figures that are far off.
 fn summary(cases: &[Case]) -> String {
-    let covered = cases.iter().filter(|one| one.is_covered()).count();
     let zeros = cases.iter().filter(|one| one.error().is_none()).count();
-    let (fitted, unfitted) =
-        (Errors::of(cases, Case::error), Errors::of(cases, Case::unfitted_error));
-    let mut text = format!(
-        "{} predictions: median error {}, 90th percentile {} (without a fit {}, {}); {:.0} % within \
-         their interval at 90 %\n",
-        cases.len(),
-        percent(fitted.at(0.5)),
-        percent(fitted.at(0.9)),
-        percent(unfitted.at(0.5)),
-        percent(unfitted.at(0.9)),
-        covered as f64 / cases.len().max(1) as f64 * 100.0
-    );
+    let mut text = line("predictions", cases);
+    for (what, is_part) in parts(cases) {
+        let own: Vec<Case> = cases.iter().filter(|one| is_part(&one.name)).cloned().collect();
+        if !own.is_empty() && own.len() < cases.len() {
+            text += &format!("  {}", line(&what, &own));
+        }
+    }
     if zeros != 0 {
         text += &format!("{zeros} of them were 0, of which no percent can be told\n");
     }
@@ -109,6 +159,44 @@ fn summary(cases: &[Case]) -> String {
         );
     }
     text
+}
+
+type IsPart = Box<dyn Fn(&str) -> bool>;
+
+/// Workloads and settings, and whether a case of some name is of each.
+fn parts(cases: &[Case]) -> Vec<(String, IsPart)> {
+    let workload = |name: &str| name.split(' ').next().unwrap_or_default().to_owned();
+    let mut workloads: Vec<String> = cases.iter().map(|one| workload(&one.name)).collect();
+    workloads.sort_unstable();
+    workloads.dedup();
+    let mut parts: Vec<(String, IsPart)> = Vec::new();
+    for setting in ["", ", off", ", on"] {
+        let all = workloads.iter().map(String::as_str).chain([""]);
+        for own in all.map(str::to_owned) {
+            let title = format!("of {}{setting}", if own.is_empty() { "all" } else { &own });
+            let is_part = move |name: &str| {
+                (own.is_empty() || workload(name) == own) && name.ends_with(setting)
+            };
+            parts.push((title, Box::new(is_part)));
+        }
+    }
+    parts
+}
+
+fn line(what: &str, cases: &[Case]) -> String {
+    let covered = cases.iter().filter(|one| one.is_covered()).count();
+    let (fitted, unfitted) =
+        (Errors::of(cases, Case::error), Errors::of(cases, Case::unfitted_error));
+    format!(
+        "{} {what}: median error {}, 90th percentile {} (without a fit {}, {}); {:.0} % within \
+         their interval at 90 %\n",
+        cases.len(),
+        percent(fitted.at(0.5)),
+        percent(fitted.at(0.9)),
+        percent(unfitted.at(0.5)),
+        percent(unfitted.at(0.9)),
+        covered as f64 / cases.len().max(1) as f64 * 100.0
+    )
 }
 
 /// Errors in percent, the least first.
@@ -141,6 +229,7 @@ mod tests {
             name: name.into(),
             predicted: [predicted, 90.0, 110.0],
             truth: 100.0,
+            life: 100.0,
             unfitted: 150.0,
         };
         let mut cases: Vec<Case> = (0..19).map(|seed| case("good", 101.0, seed)).collect();
@@ -151,7 +240,12 @@ mod tests {
         let far = "  far: median 30.0 %, 90th percentile 30.0 %, without a fit 50.0 %";
         assert!(text.lines().any(|line| line == far), "{text}");
 
-        let zero = Case { predicted: [5.0, -4.0, 14.0], truth: 0.0, ..case("never late", 0.0, 0) };
+        let zero = Case {
+            predicted: [5.0, -4.0, 14.0],
+            truth: 0.0,
+            life: 0.0,
+            ..case("never late", 0.0, 0)
+        };
         cases.extend([zero.clone(), zero]);
         let text = summary(&cases);
         assert!(text.starts_with("22 predictions: median error 1.0 %"), "{text}");
