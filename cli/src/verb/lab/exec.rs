@@ -77,9 +77,9 @@ pub(super) fn run(arguments: &Arguments, verbs: &[&str]) -> anyhow::Result<ExitC
     let additions = arguments.host.additions();
     let mut initramfs =
         image::initramfs(&kernel, &host, &additions, &Needs::default()).map_err(Usage::of)?;
-    let command = image::with_command(&mut initramfs, &arguments.command, verbs);
-    let (words, program) = command.map_err(Usage::of)?;
     let brought = image::brought(&arguments.brought).map_err(Usage::of)?;
+    let command = image::with_command(&mut initramfs, &brought, &arguments.command, verbs);
+    let (words, program) = command.map_err(Usage::of)?;
     let store = arguments.host.store();
     let notes = [("command".to_owned(), arguments.command.join(" "))];
     let trace = arguments.host.trace.as_deref();
