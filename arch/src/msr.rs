@@ -169,6 +169,12 @@ pub const P_STATE_CONTROL: u32 = 0xC001_0062;
 pub const P_STATE_STATUS: u32 = 0xC001_0063;
 /// What the first of eight P-states is, AMD: see [`PStateDefinition`].
 pub const P_STATE_DEFINITIONS: u32 = 0xC001_0064;
+/// SMM_BASE, AMD: where the state of system management mode is kept.
+pub const SMM_BASE: u32 = 0xC001_0111;
+/// SMM_ADDR, AMD: the first of two that say which memory system management mode has for itself.
+pub const SMM_ADDRESS: u32 = 0xC001_0112;
+/// SMM_MASK, AMD; nothing is protected while its bits 1:0 are clear.
+pub const SMM_MASK: u32 = 0xC001_0113;
 /// SEV_STATUS.
 pub const SEV_STATUS: u32 = 0xC001_0131;
 /// PERF_CTL0 and PERF_CTR0, AMD: the first of six pairs.

@@ -76,6 +76,7 @@ fn run() -> anyhow::Result<()> {
                 continue;
             }
             ToAgent::Put(path, _) => file::put(&path, &line.bytes()).map(|()| FromAgent::Standby),
+            ToAgent::Link(path, target) => file::link(&path, &target).map(|()| FromAgent::Standby),
             ToAgent::Get(path) => match file::get(&path) {
                 Ok(bytes) => {
                     line.send_bytes(&bytes)?;

@@ -211,6 +211,8 @@ pub enum ToAgent {
     Stop,
     /// Put a file there, an executable one, of so many bytes, which follow.
     Put(String, u64),
+    /// Put a symbolic link there, which leads to the second.
+    Link(String, String),
     /// Tell what the file there contains.
     Get(String),
     /// Tell what the kernel's log has had since this was asked last.

@@ -13,16 +13,28 @@ const MODE: u32 = 0o755;
 
 pub(super) fn put(path: &str, bytes: &[u8]) -> anyhow::Result<()> {
     let path = Path::new(path);
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot create {}", folder.display()))?;
-    }
-    // A program that runs is not written to: it gets a successor.
-    let _ = std::fs::remove_file(path);
+    make_room(path)?;
     let written = std::fs::write(path, bytes);
     let written =
         written.and_then(|()| std::fs::set_permissions(path, Permissions::from_mode(MODE)));
     written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+pub(super) fn link(path: &str, target: &str) -> anyhow::Result<()> {
+    let path = Path::new(path);
+    make_room(path)?;
+    std::os::unix::fs::symlink(target, path)
+        .with_context(|| format!("cannot make the link {}", path.display()))
+}
+
+/// A program that runs is not written to: it gets a successor.
+fn make_room(path: &Path) -> anyhow::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
+    }
+    let _ = std::fs::remove_file(path);
+    Ok(())
 }
 
 pub(super) fn get(path: &str) -> anyhow::Result<Vec<u8>> {

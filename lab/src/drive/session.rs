@@ -407,6 +407,21 @@ impl Session {
         Ok(())
     }
 
+    /// Lets the agent read while more comes than the port keeps.
+    fn feed_all(&mut self, mut bytes: &[u8], watch: &mut Watch<'_>) -> anyhow::Result<()> {
+        let limit = self.after(BOOT_LIMIT);
+        loop {
+            let taken = self.drive.machine.feed_channel(self.channel, bytes);
+            bytes = &bytes[taken..];
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            if let Some(message) = self.step(limit, watch)? {
+                anyhow::bail!("the agent said {message:?} with {} bytes to come", bytes.len());
+            }
+        }
+    }
+
     /// Runs the machine to the agent's next word.
     fn receive(&mut self, limit: Picoseconds, watch: &mut Watch<'_>) -> anyhow::Result<FromAgent> {
         loop {

@@ -29,6 +29,17 @@ struct Needs {
 
 /// A program and everything that it is linked to: path on the target, contents.
 pub(crate) fn closure(program: &Path) -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
+    walk(program, true)
+}
+
+/// The same without what this machine does not have.
+pub(crate) fn closure_of_what_is_here(
+    program: &Path,
+) -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
+    walk(program, false)
+}
+
+fn walk(program: &Path, needs_all: bool) -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     let mut files = BTreeMap::new();
     let mut waiting = vec![program.to_owned()];
     while let Some(path) = waiting.pop() {
@@ -39,11 +50,16 @@ pub(crate) fn closure(program: &Path) -> anyhow::Result<BTreeMap<PathBuf, Vec<u8
             std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         // A script, a module or a file for another machine has no needs that could be seen.
         if let Ok(Some(needs)) = needs(&bytes) {
-            waiting.extend(needs.interpreter.map(PathBuf::from));
+            let interpreter = needs.interpreter.map(PathBuf::from);
+            waiting.extend(interpreter.filter(|path| needs_all || path.exists()));
             for library in &needs.libraries {
-                waiting.push(find(library).with_context(|| {
-                    format!("{} needs {library}, which is not installed", path.display())
-                })?);
+                let found = find(library);
+                anyhow::ensure!(
+                    found.is_some() || !needs_all,
+                    "{} needs {library}, which is not installed",
+                    path.display()
+                );
+                waiting.extend(found);
             }
             bytes.truncate(needs.loaded);
         }

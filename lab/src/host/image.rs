@@ -110,14 +110,15 @@ fn guest(kernel: &Kernel, linux: &LinuxGuest, program: &Path) -> anyhow::Result<
     Ok(guest)
 }
 
-/// The same with a shell, and what to run there: a verb of this program, what was added, or a
-/// program of this machine. That and its libraries come apart, for after the boot. `shared` is
-/// where the program is on this machine if the host mounts its folder: then its libraries come.
+/// The same with a shell, and what to run there: a verb of this program, what was added or is
+/// brought, or a program of this machine. That and its libraries come apart, for after the boot.
+/// `shared` is where the program is on this machine if the host mounts its folder: then its
+/// libraries come.
 pub fn with_command(
     host: &mut Initramfs,
     words: &[String],
     verbs: &[&str],
-    shared: Option<&Path>,
+    (brought, shared): (&Initramfs, Option<&Path>),
 ) -> anyhow::Result<(Vec<String>, Initramfs)> {
     let first = words.first().context("no command")?;
     let mut program = Initramfs::default();
@@ -125,7 +126,7 @@ pub fn with_command(
         let own = "/proc/self/exe".to_owned();
         return Ok((std::iter::once(own).chain(words.iter().cloned()).collect(), program));
     }
-    if !host.contains(Path::new(first)) {
+    if !host.contains(Path::new(first)) && !brought.contains(Path::new(first)) {
         let found = shared.map(Path::to_owned).or_else(|| which(first)).with_context(|| {
             format!(
                 "{first:?} is neither a verb of avicenna ({}) nor a program of this machine",
@@ -178,9 +179,16 @@ fn add(host: &mut Initramfs, added: &str) -> anyhow::Result<()> {
     let from = Path::new(from);
     let found = from.canonicalize().with_context(|| from.display().to_string())?;
     let to = if added.contains('=') { PathBuf::from(to) } else { found.clone() };
+    if found.is_file() {
+        return host.add_program(&to.to_string_lossy(), &found);
+    }
     let (mut files, mut bytes) = (0, 0);
-    let mut waiting = vec![(found, to)];
+    let mut waiting = vec![(found.clone(), to)];
     while let Some((from, to)) = waiting.pop() {
+        if let Some(target) = link_to_keep(&found, &from)? {
+            host.link(&to, target);
+            continue;
+        }
         let facts = std::fs::metadata(&from).with_context(|| from.display().to_string())?;
         if facts.is_dir() {
             let entries = std::fs::read_dir(&from);
@@ -196,9 +204,23 @@ fn add(host: &mut Initramfs, added: &str) -> anyhow::Result<()> {
              host's RAM",
             MOST_BYTES >> 20
         );
-        host.add_program(&to.to_string_lossy(), &from)?;
+        host.add_program_of_folder(&to.to_string_lossy(), &from)?;
     }
     Ok(())
+}
+
+/// Where a link of a folder leads, if it comes as a link: within the folder, or nowhere here, since
+/// it may be meant for the folder as a root. Others stand for what they lead to.
+fn link_to_keep(folder: &Path, path: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let facts = std::fs::symlink_metadata(path).with_context(|| path.display().to_string())?;
+    if !facts.is_symlink() {
+        return Ok(None);
+    }
+    let target = std::fs::read_link(path).with_context(|| path.display().to_string())?;
+    let stays = target.is_relative()
+        && path.starts_with(folder)
+        && path.canonicalize().is_ok_and(|end| end.starts_with(folder));
+    Ok((stays || !path.exists()).then_some(target))
 }
 
 /// Whether a parameter is one of a module of this kernel, and not what the lab itself compares.
@@ -305,14 +327,45 @@ mod tests {
     }
 
     #[test]
+    fn links_within_a_folder_and_to_nowhere_stay_and_others_stand_for_what_they_lead_to() {
+        let folder = tempfile::tempdir().expect("a writable folder");
+        let root = folder.path().canonicalize().expect("a path").join("root");
+        std::fs::create_dir_all(root.join("usr/bin")).expect("a writable folder");
+        std::fs::write(root.join("usr/bin/tool"), "text").expect("a writable folder");
+        std::fs::write(folder.path().join("outside"), "text").expect("a writable folder");
+        for (target, link) in [
+            ("usr/bin", "bin"),
+            (".", "usr/bin/X11"),
+            ("/no/such", "usr/bin/own"),
+            ("../outside", "taken"),
+        ] {
+            std::os::unix::fs::symlink(target, root.join(link)).expect("a link");
+        }
+        let mut host = Initramfs::default();
+        add(&mut host, &format!("{}=/r", root.display())).expect("a folder");
+        let link = |(path, to): (&Path, &Path)| format!("{} {}", path.display(), to.display());
+        let links: Vec<String> = host.links().map(link).collect();
+        assert_eq!(links, ["r/bin usr/bin", "r/usr/bin/X11 .", "r/usr/bin/own /no/such"]);
+        let files: Vec<&Path> = host.files().map(|(path, _)| path).collect();
+        assert_eq!(files, [Path::new("r/taken"), Path::new("r/usr/bin/tool")]);
+    }
+
+    #[test]
     fn a_command_is_a_verb_a_program_or_told_what_would_have_been_one() {
         let mut host = Initramfs::default();
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let verb = with_command(&mut host, &words("check --format json"), &["check"], None);
+        let none = Initramfs::default();
+        let verb =
+            with_command(&mut host, &words("check --format json"), &["check"], (&none, None));
         let (verb, brought) = verb.expect("a verb");
         assert_eq!(verb[..2], ["/proc/self/exe", "check"]);
         assert_eq!(brought.files().count(), 0);
-        let error = with_command(&mut host, &words("nosuch -x"), &["check", "why"], None);
+        let mut folder = Initramfs::default();
+        folder.add("/there/nosuch", Vec::new());
+        let own = with_command(&mut host, &words("/there/nosuch -x"), &["check"], (&folder, None));
+        assert_eq!(own.expect("a program that is brought").0[0], "/there/nosuch");
+        let error =
+            with_command(&mut host, &words("nosuch -x"), &["check", "why"], (&folder, None));
         let error = error.expect_err("no such program").to_string();
         assert!(error.contains("nosuch") && error.contains("check, why"), "{error}");
     }

@@ -36,6 +36,11 @@ impl Initramfs {
         self.files.iter().map(|(path, bytes)| (path.as_path(), bytes.as_slice()))
     }
 
+    /// Paths of links, without the leading slash, and where they lead.
+    pub(crate) fn links(&self) -> impl Iterator<Item = (&Path, &Path)> {
+        self.links.iter().map(|(path, target)| (path.as_path(), target.as_path()))
+    }
+
     /// Leaves out what another tree has as well.
     pub(crate) fn subtract(&mut self, other: &Self) {
         self.files.retain(|path, bytes| other.files.get(path) != Some(bytes));
@@ -53,12 +58,26 @@ impl Initramfs {
 
     /// Adds a program of this machine at `path`, and what it is linked to where it expects it.
     pub fn add_program(&mut self, path: &str, program: &Path) -> anyhow::Result<()> {
-        let mut files = elf::closure(program)?;
+        self.add_closure(path, program, elf::closure(program)?);
+        Ok(())
+    }
+
+    /// The same of a program in a folder that may be a root with libraries of its own: those that
+    /// this machine does not have are left out.
+    pub(crate) fn add_program_of_folder(
+        &mut self,
+        path: &str,
+        program: &Path,
+    ) -> anyhow::Result<()> {
+        self.add_closure(path, program, elf::closure_of_what_is_here(program)?);
+        Ok(())
+    }
+
+    fn add_closure(&mut self, path: &str, program: &Path, mut files: BTreeMap<PathBuf, Vec<u8>>) {
         if let Some(bytes) = files.remove(program) {
             self.add(path, bytes);
         }
         files.into_iter().for_each(|(path, bytes)| self.add(path, bytes));
-        Ok(())
     }
 
     /// The archive.

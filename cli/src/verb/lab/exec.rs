@@ -96,10 +96,11 @@ pub(super) fn run(arguments: &Arguments, verbs: &[&str]) -> anyhow::Result<ExitC
     let additions = arguments.host.additions();
     let mut initramfs =
         image::initramfs(&kernel, &host, &additions, &Needs::default()).map_err(Usage::of)?;
-    let shared = arguments.command.first().and_then(|name| arguments.share.here(name));
-    let command = image::with_command(&mut initramfs, &arguments.command, verbs, shared.as_deref());
-    let (words, program) = command.map_err(Usage::of)?;
     let brought = image::brought(&arguments.brought).map_err(Usage::of)?;
+    let shared = arguments.command.first().and_then(|name| arguments.share.here(name));
+    let places = (&brought, shared.as_deref());
+    let command = image::with_command(&mut initramfs, &arguments.command, verbs, places);
+    let (words, program) = command.map_err(Usage::of)?;
     let store = arguments.host.store();
     let notes = [("command".to_owned(), arguments.command.join(" "))];
     let trace = arguments.host.trace.as_deref();

@@ -129,7 +129,12 @@ impl Session {
         for (path, bytes) in files.files() {
             let path = format!("/{}", path.display());
             self.send(&ToAgent::Put(path, bytes.len() as u64))?;
-            self.feed(bytes)?;
+            self.feed_all(bytes, watch)?;
+            self.expect_standby(watch)?;
+        }
+        for (path, target) in files.links() {
+            let (path, target) = (format!("/{}", path.display()), target.display().to_string());
+            self.send(&ToAgent::Link(path, target))?;
             self.expect_standby(watch)?;
         }
         Ok(())

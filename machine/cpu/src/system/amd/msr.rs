@@ -16,6 +16,8 @@ const COUNTER: u64 = (1 << 48) - 1;
 const SYSCFG_WRITABLE: u64 = 0x007C_0000;
 /// TscFreqSel, always 1. [APM2 "HWCR"]
 const HWCR_TSC_FREQUENCY: u64 = 1 << 24;
+/// [APM2 "SMBASE Register"]
+const SMM_BASE_AT_RESET: u64 = 0x3_0000;
 
 /// IBPB, and SBPB, the selective barrier of family 19h and later, which kernels find out by writing
 /// it. [APM2 "Speculation Control MSRs"]
@@ -88,6 +90,9 @@ pub const TABLE: &[Row] = {
         status,
         first,
         others,
+        // Nothing enters system management mode, so its registers keep what a reset leaves.
+        row((msr::SMM_BASE, msr::SMM_BASE), Read::Value(SMM_BASE_AT_RESET), Write::Ignored),
+        inert(msr::SMM_ADDRESS, msr::SMM_MASK),
         inert(msr::SEV_STATUS, msr::SEV_STATUS),
         row(
             (msr::PERFORMANCE_PAIRS, msr::PERFORMANCE_PAIRS + 11),

@@ -20,3 +20,16 @@ fn sysenter_s_targets_have_32_bits_on_amd_s_parts_and_64_on_intel_s() {
         }
     }
 }
+
+#[test]
+fn what_protects_smm_is_there_on_amd_s_parts_and_off() {
+    let mut memory = GuestMemory::new(0x1000);
+    let mut bus = Bus { memory: &mut memory, platform: &mut Nothing };
+    let mut cpu = cpu("zen4");
+    for (number, value) in [(msr::SMM_BASE, 0x3_0000), (msr::SMM_ADDRESS, 0), (msr::SMM_MASK, 0)] {
+        assert_eq!(read_msr(&mut cpu, &mut bus, number), Ok(value), "{number:#x}");
+    }
+    let mut intel = super::cpu("sapphire-rapids");
+    let missing = read_msr(&mut intel, &mut bus, msr::SMM_MASK);
+    assert_eq!(missing, Err(Stop::GENERAL_PROTECTION));
+}
