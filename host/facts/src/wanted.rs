@@ -157,6 +157,8 @@ pub fn is_monitor(arguments: &[String]) -> bool {
         || name.starts_with("firecracker")
         || matches!(name, "qemu-kvm" | "qemu" | "kvm" | "crosvm" | "krunvm" | "openvmm")
             && arguments.len() > 1
+        || matches!(name, "lkvm" | "lkvm-static" | "kvmtool")
+            && arguments.get(1).is_some_and(|word| word == "run")
 }
 
 /// Splits /proc/PID/cmdline.
@@ -199,6 +201,8 @@ mod tests {
             (&["/usr/bin/kvm", "-id", "100"], true),
             (&["/usr/libexec/qemu-kvm", "-name", "x"], true),
             (&["firecracker", "--api-sock", "/x"], true),
+            (&["./lkvm", "run", "-k", "bzImage"], true),
+            (&["lkvm", "list"], false),
             (&["grep", "qemu-system-x86_64"], false),
             (&["kvm"], false),
             (&[], false),

@@ -94,6 +94,8 @@ pub enum Vmm {
     Crosvm,
     /// Cloud Hypervisor.
     CloudHypervisor,
+    /// kvmtool, whose program is lkvm.
+    Kvmtool,
 }
 
 impl Vmm {
@@ -104,6 +106,7 @@ impl Vmm {
             Self::Firecracker => "Firecracker",
             Self::Crosvm => "crosvm",
             Self::CloudHypervisor => "cloud-hypervisor",
+            Self::Kvmtool => "kvmtool",
         }
     }
 }
@@ -161,7 +164,7 @@ pub enum MachineFamily {
     Microvm,
     /// `isapc`: no PCI, one vCPU.
     Isapc,
-    /// An x86 machine outside QEMU (Firecracker, crosvm, cloud-hypervisor).
+    /// An x86 machine outside QEMU (Firecracker, crosvm, cloud-hypervisor, kvmtool).
     OfVmm,
     /// Not an x86 machine.
     Foreign,

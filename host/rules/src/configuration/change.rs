@@ -92,7 +92,7 @@ impl MachineChange {
             },
             Vmm::Crosvm => self.crosvm_line(),
             Vmm::CloudHypervisor => self.cloud_hypervisor_line(),
-            Vmm::Firecracker => None,
+            Vmm::Firecracker | Vmm::Kvmtool => None,
         }?;
         Some(Fix::new(line, Needs::VmRestart))
     }

@@ -2,8 +2,8 @@
 //!
 //! Sources: Firecracker 1.x `src/vmm/src/arch/x86_64` (in-kernel irqchip and `create_pit2`, never
 //! reinject control), crosvm `hypervisor/src/kvm` (the same unless `--split-irqchip`),
-//! cloud-hypervisor (split, no PIT; `kvm_hyperv`). Left out: everything that cannot change the
-//! answer.
+//! cloud-hypervisor (split, no PIT; `kvm_hyperv`), kvmtool `x86/kvm.c` (KVM_CREATE_PIT2, never
+//! reinject control). Left out: everything that cannot change the answer.
 
 use super::qemu_program::{is_of_other_language, is_spoken_of};
 use super::shell::{Command, Word};
@@ -19,6 +19,7 @@ pub fn machine(command: &Command<'_>, file: &str, lines: &Lines<'_>) -> Option<V
         let vmm = match name {
             "firecracker" | "jailer" => Vmm::Firecracker,
             "crosvm" => Vmm::Crosvm,
+            "lkvm" | "lkvm-static" | "kvmtool" => Vmm::Kvmtool,
             _ if is_of_other_language(name) => return None,
             _ if name.starts_with("cloud-hypervisor") => Vmm::CloudHypervisor,
             _ => return None,
@@ -28,6 +29,7 @@ pub fn machine(command: &Command<'_>, file: &str, lines: &Lines<'_>) -> Option<V
     let rest = &command.words[index + 1..];
     let starts_machine = match vmm {
         Vmm::Crosvm => rest.iter().any(|word| word.text == "run"),
+        Vmm::Kvmtool => rest.first().is_some_and(|word| word.text == "run"),
         _ => rest.first().is_some_and(|word| word.text.starts_with('-')),
     };
     if !starts_machine || is_spoken_of(&command.words, index, false) {
@@ -84,6 +86,11 @@ pub fn apply_defaults(vm: &mut VmConfiguration) {
             Pit::KernelReinject,
             "crosvm creates KVM's PIT and never switches reinjection off",
         ),
+        Vmm::Kvmtool => (
+            Irqchip::Kernel,
+            Pit::KernelReinject,
+            "kvmtool creates KVM's PIT and never switches reinjection off",
+        ),
         Vmm::CloudHypervisor => {
             (Irqchip::Split, Pit::Absent, "cloud-hypervisor splits the irqchip and has no PIT")
         }
@@ -122,7 +129,7 @@ fn apply(
             vm.irqchip = Setting::written(Irqchip::Split, at);
             vm.pit = Setting::implied(Pit::UserSpace, at, "crosvm emulates the PIT then");
         }
-        (Vmm::Crosvm | Vmm::CloudHypervisor, "--cpus" | "-c") => {
+        (Vmm::Crosvm | Vmm::CloudHypervisor | Vmm::Kvmtool, "--cpus" | "-c") => {
             let has_hyperv = |text: &str| text.split(',').any(|part| part == "kvm_hyperv=on");
             if vm.vmm == Vmm::CloudHypervisor && value.is_some_and(has_hyperv) {
                 cloud_hypervisor_hyperv(vm, at);
@@ -143,10 +150,12 @@ fn apply(
                 vm.max_apic_id = Setting::written(most - 1, at);
             }
         }
-        (Vmm::Crosvm, "--vfio") | (Vmm::CloudHypervisor, "--device") => {
+        (Vmm::Crosvm, "--vfio")
+        | (Vmm::CloudHypervisor, "--device")
+        | (Vmm::Kvmtool, "--vfio-pci") => {
             vm.passthrough.push(Passthrough { driver: name.to_owned(), at, bypasses: Vec::new() });
         }
-        (_, "--kernel") => boots_kernel(vm, value, at),
+        (_, "--kernel") | (Vmm::Kvmtool, "-k") => boots_kernel(vm, value, at),
         _ => {}
     }
 }

@@ -202,6 +202,7 @@ fn other_vmms_are_known_by_their_defaults() {
         ("crosvm run -c 4 k", Vmm::Crosvm, Irqchip::Kernel, Pit::KernelReinject),
         ("crosvm run --split-irqchip k", Vmm::Crosvm, Irqchip::Split, Pit::UserSpace),
         ("cloud-hypervisor --cpus boot=2", Vmm::CloudHypervisor, Irqchip::Split, Pit::Absent),
+        ("lkvm run -c 2 -k b", Vmm::Kvmtool, Irqchip::Kernel, Pit::KernelReinject),
     ] {
         let (_, vm) = read_one(command);
         assert_eq!((vm.vmm, vm.irqchip.value, vm.pit.value), (vmm, irqchip, pit), "{command}");

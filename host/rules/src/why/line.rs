@@ -39,8 +39,8 @@ pub fn change(
             Reason::Hyperv => restart("cloud-hypervisor v53 or later".into()),
             _ => None,
         },
-        // Firecracker has no option for its PIT.
-        (Vmm::Firecracker, _) => None,
+        // They have no option for their PIT.
+        (Vmm::Firecracker | Vmm::Kvmtool, _) => None,
     }
 }
 

@@ -148,6 +148,8 @@ fn line_speaks_the_language_of_the_manager() {
     );
     let firecracker = ask(&amd, &vm(&["firecracker", "--api-sock", "/x"]), unseen());
     assert_eq!((firecracker.active.answer, firecracker.active.fix), (Answer::No, None));
+    let kvmtool = ask(&amd, &vm(&["lkvm", "run", "-c", "2", "-k", "bzImage"]), unseen());
+    assert_eq!((kvmtool.active.answer, kvmtool.active.fix), (Answer::No, None));
     let cloud = ask(&amd, &vm(&["cloud-hypervisor", "--cpus", "boot=2"]), unseen());
     assert_eq!(cloud.active.answer, Answer::Yes, "{}", cloud.active.reason);
 }

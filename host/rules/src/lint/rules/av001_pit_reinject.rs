@@ -25,8 +25,8 @@ guest takes each tick, and with AVIC it does not. So while such a PIT exists, `k
 still reads `Y`.
 
 This is what QEMU does by default: the whole irqchip in the kernel, and `kvm-pit.lost_tick_policy=delay`. Only the machine
-types microvm and pc-q35-4.0 split the irqchip by themselves. Firecracker and crosvm create the same PIT and never
-switch reinjection off. Intel's APICv does not mind.
+types microvm and pc-q35-4.0 split the irqchip by themselves. Firecracker, crosvm and kvmtool create the same PIT and
+never switch reinjection off. Intel's APICv does not mind.
 
 Let the PIT discard missed ticks (a guest whose clock is kvmclock, the TSC or the HPET does not count them), or split the irqchip, or leave the
 PIT out with `-machine pit=off` where the guest needs none.
@@ -36,7 +36,7 @@ PIT out with `-machine pit=off` where the guest needs none.
 - Proxmox: `args: -global kvm-pit.lost_tick_policy=discard`
 - KubeVirt: `clock.timer.pit.tickPolicy: discard`
 - crosvm: `--split-irqchip`
-- Firecracker: no setting does it",
+- Firecracker and kvmtool: no setting does it",
     bad: "qemu-system-x86_64 -machine q35 -enable-kvm -cpu host -smp 4",
     good: "qemu-system-x86_64 -machine q35 -enable-kvm -cpu host -smp 4 -global kvm-pit.lost_tick_policy=discard",
     unknown: "qemu-system-x86_64 -machine $MACHINE -enable-kvm",
