@@ -107,7 +107,7 @@ mod tests {
                 format!("{here}/../{}", path.file_name().unwrap_or_default().to_string_lossy()),
                 wanted(here, Access::ReadOnly),
             ),
-            (format!("{here}=/work,writable"), wanted("/work", Access::Writable)),
+            (format!("{here}=/there,writable"), wanted("/there", Access::Writable)),
             (format!("{here},readonly"), wanted(here, Access::ReadOnly)),
         ] {
             assert_eq!(parse(&text), expected, "{text}");
@@ -115,7 +115,7 @@ mod tests {
         for (text, complaint) in [
             (format!("{here}/file"), "not a folder"),
             (format!("{here}/none"), "No such file"),
-            (format!("{here}=work"), "begins with /"),
+            (format!("{here}=there"), "begins with /"),
             (format!("{here}=/"), "begins with /"),
         ] {
             let error = parse(&text).expect_err(&text);
@@ -128,10 +128,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a writable folder");
         let file = folder.path().canonicalize().expect("a path").join("prog");
         std::fs::write(&file, "").expect("a writable folder");
-        let text = format!("{}=/work", folder.path().display());
+        let text = format!("{}=/there", folder.path().display());
         let arguments = Arguments { shares: vec![parse(&text).expect("a folder")] };
-        assert_eq!(arguments.here("/work/prog"), Some(file));
-        assert_eq!(arguments.here("/work/none"), None);
-        assert_eq!(arguments.here("/workshop/prog"), None);
+        assert_eq!(arguments.here("/there/prog"), Some(file));
+        assert_eq!(arguments.here("/there/none"), None);
+        assert_eq!(arguments.here("/thereby/prog"), None);
     }
 }

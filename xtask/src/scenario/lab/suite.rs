@@ -113,9 +113,9 @@ fn shares_a_folder(lab: &Lab<'_>) -> Result<()> {
     fs::set_permissions(&program, Permissions::from_mode(0o755))?;
     for (word, access) in [("first", ",writable"), ("second", ",writable"), ("third", "")] {
         fs::write(folder.join("in"), format!("for the {word}"))?;
-        let share = format!("{}=/work{access}", folder.display());
-        let options = ["--share", &share, "--chdir", "/work"];
-        let said = lab.exec(&options, &["/work/program", word])?;
+        let share = format!("{}=/there{access}", folder.display());
+        let options = ["--share", &share, "--chdir", "/there"];
+        let said = lab.exec(&options, &["/there/program", word])?;
         let written = fs::read_to_string(folder.join("out"))?;
         ensure!(said.output == format!("for the {word}"), "{said:?}");
         if access.is_empty() {
