@@ -90,6 +90,8 @@ fn start(line: &Line, wanted: &protocol::Command) -> anyhow::Result<Running> {
     };
     command.args(arguments).envs(wanted.environment.iter().cloned());
     if let Some(folder) = &wanted.folder {
+        let about = std::fs::metadata(folder).with_context(|| format!("--chdir {folder}"))?;
+        anyhow::ensure!(about.is_dir(), "--chdir {folder}: not a folder of the host");
         command.current_dir(folder);
     }
     match wanted.terminal {

@@ -23,6 +23,12 @@ pub(super) fn kernel(
 ) -> anyhow::Result<Found> {
     let name = arguments.kernel.as_deref();
     if name == Some("builtin") {
+        let has_modules = !(arguments.modules.is_empty() && arguments.loaded.is_empty());
+        if has_modules {
+            return Err(Usage::of(anyhow::anyhow!(
+                "the built-in hypervisor has no modules: --module and --load need a kernel"
+            )));
+        }
         return Ok(Found::BuiltIn { instead: None });
     }
     let of_wires: &[&str] = if host.wires.is_empty() { &[] } else { &["ixgbevf"] };
