@@ -30,6 +30,12 @@ pub enum BenchError {
         /// Bytes that there may be.
         most: u64,
     },
+    /// The image of the guest's memory does not fit.
+    #[error("{size} bytes of guest memory: this host has no room for them")]
+    NoRoom {
+        /// Bytes that were asked for.
+        size: u64,
+    },
     /// The system gives no such memory.
     #[error("{size} bytes of guest memory: {error}")]
     Memory {

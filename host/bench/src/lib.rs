@@ -34,4 +34,4 @@ pub use message::Messenger;
 pub use outcome::{End, Outcome};
 pub use pulse::{Pulse, Target};
 pub use run::thread_name;
-pub use virtual_machine::VirtualMachine;
+pub use virtual_machine::{MOST_MEMORY, VirtualMachine};

@@ -4,7 +4,7 @@ use crate::error::BenchError;
 use crate::vfio::Function;
 use arch::address::{Device, PAGE_SIZE};
 use arch::identity::RequesterId;
-use bus::{DirectMemoryAccess, DmaFault, GuestMemory};
+use bus::{DirectMemoryAccess, DmaFault, GuestMemory, MemoryLayout};
 use kvm_bindings::kvm_userspace_memory_region;
 use kvm_ioctls::VmFd;
 use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
@@ -17,10 +17,11 @@ pub(crate) const RAM_SLOTS: u32 = 8;
 pub(crate) struct Ram(GuestMemoryMmap);
 
 /// Prepares an image so that the pages written to it can be told from the others.
-pub(crate) fn empty_image(size: u64) -> GuestMemory {
-    let mut image = GuestMemory::new(size);
+pub(crate) fn empty_image(size: u64) -> Result<GuestMemory, BenchError> {
+    let mut image =
+        GuestMemory::allocate(MemoryLayout::new(size)).map_err(|_| BenchError::NoRoom { size })?;
     image.watch(0, image.ram.len());
-    image
+    Ok(image)
 }
 
 impl Ram {

@@ -131,12 +131,15 @@ fn spare(vm: &VmFd, configuration: &Configuration) -> Result<Option<VcpuFd>, Ben
     Ok(Some(spare))
 }
 
+/// Bytes of a guest, which lie below the hole for devices.
+pub const MOST_MEMORY: u64 = bus::HOLE_START;
+
 fn check(kvm: &Kvm, configuration: &Configuration) -> Result<(), BenchError> {
     let most = kvm.get_max_vcpus();
     if configuration.vcpus == 0 || usize::from(configuration.vcpus) > most {
         return Err(BenchError::Processors { asked: configuration.vcpus, most });
     }
-    let most = bus::HOLE_START;
+    let most = MOST_MEMORY;
     if configuration.memory > most {
         return Err(BenchError::TooMuchMemory { asked: configuration.memory, most });
     }
@@ -153,7 +156,7 @@ fn load(
     images: &Images<'_>,
     topology: &Topology,
 ) -> Result<(Ram, load::BootState), BenchError> {
-    let mut image = empty_image(configuration.memory);
+    let mut image = empty_image(configuration.memory)?;
     let options = FirmwareOptions::new(topology);
     let firmware = firmware::install(&mut image, &options).map_err(board::MachineError::from)?;
     let request = BootRequest {

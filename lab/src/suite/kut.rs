@@ -124,10 +124,7 @@ fn words(entry: &Entry, image: &Path) -> Result<Vec<String>, String> {
                 words.push("--no-x2apic".to_owned());
             }
             "-cpu" | "-name" => {}
-            "-m" => {
-                let unit = if value.ends_with(|c: char| c.is_ascii_digit()) { "M" } else { "" };
-                words.extend(["--memory".to_owned(), format!("{value}{unit}")]);
-            }
+            "-m" => words.extend(["--memory".to_owned(), memory(value)?]),
             // There is none anyway, nor one that reinjects.
             "-machine" if value == "pit=off" => {}
             "-global" if value.starts_with("kvm-pit.") => {}
@@ -139,6 +136,21 @@ fn words(entry: &Entry, image: &Path) -> Result<Vec<String>, String> {
         words.extend(["--append".to_owned(), entry.arguments.clone()]);
     }
     Ok(words)
+}
+
+/// RAM in the words of `bench`, where a guest of it can have so much. QEMU's numbers without a unit
+/// are MiB.
+fn memory(value: &str) -> Result<String, String> {
+    let most = bench::MOST_MEMORY >> 20;
+    let (number, per_unit) = match value.strip_suffix('G') {
+        Some(number) => (number, 1024),
+        None => (value.trim_end_matches('M'), 1),
+    };
+    let megabytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(per_unit));
+    match megabytes {
+        Some(megabytes) if megabytes <= most => Ok(format!("{megabytes}M")),
+        _ => Err(format!("needs QEMU's -m {value}: a guest has {most} MB at most")),
+    }
 }
 
 /// The checks of a test, without what its prints of times and addresses differ in.
@@ -184,7 +196,7 @@ mod tests {
     const TEXT: &str = "# entries\n[x2apic]\nfile = apic.flat\nsmp = 2\nqemu_params = -cpu max,+x2apic -enable-kvm -m 2048\n\
                         [xapic]\nfile = apic.flat\nqemu_params = -cpu max,-x2apic -machine pit=off\n\
                         test_args = 'ipi'\n[i]\nfile = apic.flat\narch = i386\n[d]\nfile = apic.flat\n\
-                        qemu_params = -device pci-testdev\n[many]\nfile = none.flat\ntest_args = \"\"\"a\nb\"\"\"\n";
+                        qemu_params = -device pci-testdev\n[big]\nfile = apic.flat\nextra_params = -m 4G\n[many]\nfile = none.flat\ntest_args = \"\"\"a\nb\"\"\"\n";
 
     #[test]
     fn an_entry_becomes_a_virtual_machine_or_says_why_not() {
@@ -206,6 +218,7 @@ mod tests {
                 "bench --vcpus 1 --no-x2apic --kernel /suite/test.flat --append ipi",
                 "i: for 32-bit builds",
                 "d: needs QEMU's -device pci-testdev",
+                "big: needs QEMU's -m 4G: a guest has 3072 MB at most",
                 "many: the tree has no x86/none.flat",
             ]
         );

@@ -39,7 +39,7 @@ pub(super) struct HostArguments {
     /// are not named being one. Each socket is a node of memory
     #[arg(long, value_name = "LEVEL=N,...", conflicts_with = "cpus", value_parser = parse_topology)]
     topology: Option<Topology>,
-    /// RAM of the emulated host [default: 1G; 4G for selftests]
+    /// RAM of the emulated host [default: 1G; 4G for selftests and kut]
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     pub(super) memory: Option<u64>,
     /// debian-12, debian-13 (the default) or debian-sid, each of one version (lab/kernels.toml),
@@ -50,7 +50,7 @@ pub(super) struct HostArguments {
     /// A module of this machine in place of the kernel's own, such as a kvm-amd.ko just built
     #[arg(long = "module", value_name = "FILE")]
     pub(super) modules: Vec<PathBuf>,
-    /// One more module of the kernel that the host loads, such as dmatest; those that it depends on
+    /// One more module of the kernel that the host loads, such as ioatdma; those that it depends on
     /// come with it
     #[arg(long = "load", value_name = "NAME")]
     pub(super) loaded: Vec<String>,

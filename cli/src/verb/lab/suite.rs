@@ -29,8 +29,8 @@ use std::sync::Mutex;
 /// The suites that are not folders.
 const SELFTESTS: &str = "selftests";
 const UNIT_TESTS: &str = "kut";
-/// RAM of a host for the selftests: some give their guests 1 GB, one 2.
-const SELFTESTS_MEMORY: u64 = 4 << 30;
+/// RAM of a host for these: some give their guests 1 GB or more.
+const MEMORY: u64 = 4 << 30;
 /// Longer files are not lists.
 const MOST_BYTES: u64 = 16 << 20;
 /// Settings of one call.
@@ -218,8 +218,8 @@ impl Arguments {
         arguments.kernel = Some(column.kernel.clone());
         arguments.model.cpu.clone_from(&column.cpu);
         arguments.parameters.clone_from(&column.parameters);
-        if self.suite == SELFTESTS {
-            arguments.memory.get_or_insert(SELFTESTS_MEMORY);
+        if [SELFTESTS, UNIT_TESTS].contains(&self.suite.as_str()) {
+            arguments.memory.get_or_insert(MEMORY);
         }
         let host = arguments.host()?;
         let kernel = real_kernel(&arguments, &host, watch)?;
