@@ -2,7 +2,7 @@
 
 use super::spin::Spin;
 use super::verification::Verification;
-use crate::engine::blocks::{Block, BlockIndex, Blocks};
+use crate::engine::blocks::{BLOCK_INSTRUCTIONS, Block, BlockIndex, Blocks};
 use crate::execute::binding::Bound;
 use crate::width::{RAX, RCX, RDX};
 use bus::GuestMemory;
@@ -20,6 +20,8 @@ const SHORTS: u8 = 4;
 /// Times that a handler asks that its instruction be executed by itself before code is made that
 /// does not try.
 const ASKED: u8 = 8;
+/// A block's instructions have a bit each.
+const _: () = assert!(BLOCK_INSTRUCTIONS <= u32::BITS as usize);
 /// Runs of a resting block that are interpreted.
 const REST: u8 = u8::MAX;
 /// What has become of a decoded block.
