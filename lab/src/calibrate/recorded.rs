@@ -32,6 +32,8 @@ pub struct Saved {
     /// Features that would take more away and are not the processor's, with the nanoseconds of
     /// such exits.
     pub lacking: Vec<(&'static str, u64)>,
+    /// Nanoseconds of exits that hardware would do without and KVM has all the same.
+    pub intercepted_ns: u64,
     /// Seconds that were recorded.
     pub seconds: f64,
     /// vCPUs that had exits.
@@ -101,7 +103,7 @@ pub fn saved(
 ) -> Option<Saved> {
     let isa = recorded.isa.or(context.isa)?;
     let (mut kinds, mut lacking) = (Vec::new(), BTreeMap::new());
-    let (mut work_ns, mut unknown_ns) = (0, 0);
+    let (mut work_ns, mut unknown_ns, mut intercepted_ns) = (0, 0, 0);
     for (key, cell) in recorded.rows(&Selection::default()) {
         let judged = judge(isa, key.reason(), key.detail(), context.evidence);
         if is_idle(isa, key.reason()) {
@@ -113,6 +115,9 @@ pub fn saved(
             Verdict::NotAvoidable => {}
             Verdict::Avoidable if !has(model, judged.feature) => {
                 *lacking.entry(judged.feature).or_default() += cell.time_ns;
+            }
+            Verdict::Avoidable if is_intercepted(isa, key.detail()) => {
+                intercepted_ns += cell.time_ns;
             }
             Verdict::Avoidable => kinds.push(Kind {
                 name: name(key, isa, context),
@@ -130,6 +135,7 @@ pub fn saved(
         work_ns,
         unknown_ns,
         lacking: lacking.into_iter().collect(),
+        intercepted_ns,
         seconds: recorded.seconds(),
         vcpus: recorded.vcpus.len(),
     })
@@ -152,6 +158,12 @@ fn has(model: &CpuModel, feature: &str) -> bool {
         // The machine's models of Intel's have both, or no virtualization.
         _ => model.has(Feature::Vmx),
     }
+}
+
+/// Whether KVM has the exit with the feature, too: that of Linux 6.1 and 6.12 intercepts writes of the
+/// self-IPI register, which x2AVIC would do by itself.
+fn is_intercepted(isa: Isa, detail: Detail) -> bool {
+    isa == Isa::Svm && matches!(detail, Detail::Register { offset: 0x3F0, is_write: true })
 }
 
 /// What hardware does where such an exit was, by the names of costs.
@@ -297,6 +309,16 @@ mod tests {
             of("zen3", Isa::Svm, &[(svm::MSR, PackedDetail::register(0xB0, true), 10, 800)]);
         assert_eq!(found.lacking, [("x2AVIC", 8000)]);
         assert!(found.rows.is_empty());
+    }
+
+    #[test]
+    fn an_exit_that_kvm_has_with_the_feature_as_well_saves_nothing_and_is_named() {
+        let rows = [(svm::MSR, PackedDetail::register(0x3F0, true), 10, 800)];
+        let found = of("zen4", Isa::Svm, &rows);
+        assert_eq!((found.intercepted_ns, found.work_ns, found.total[0]), (8000, 8000, 0.0));
+        let rows = [(vmx::MSR_WRITE, PackedDetail::register(0x3F0, true), 10, 800)];
+        let found = of("skylake-sp", Isa::Vmx, &rows);
+        assert!(found.intercepted_ns == 0 && found.total[0] > 0.0, "{found:?}");
     }
 
     #[test]

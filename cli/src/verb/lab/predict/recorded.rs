@@ -58,7 +58,7 @@ pub(super) fn run(recording: &Path, host: &Host) -> anyhow::Result<ExitCode> {
 
 /// What is said of it.
 fn text(name: &str, model: &str, costs: &str, found: &Saved) -> String {
-    let Saved { total, work_ns, unknown_ns, lacking, seconds, vcpus, .. } = found;
+    let Saved { total, work_ns, unknown_ns, lacking, intercepted_ns, seconds, vcpus, .. } = found;
     let share = |ms: f64| if *work_ns > 0 { ms * 1e8 / *work_ns as f64 } else { 0.0 };
     let work_ms = *work_ns as f64 / 1e6;
     let mut text = format!(
@@ -89,6 +89,13 @@ fn text(name: &str, model: &str, costs: &str, found: &Saved) -> String {
     for (feature, ns) in lacking {
         let ms = *ns as f64 / 1e6;
         let _ = writeln!(text, "{ms:.1} ms would go by {feature}, which {model} has not");
+    }
+    if *intercepted_ns > 0 {
+        let ms = *intercepted_ns as f64 / 1e6;
+        let _ = writeln!(
+            text,
+            "{ms:.1} ms are writes of the self-IPI register, which KVM intercepts with AVIC, too"
+        );
     }
     text + UNKNOWN
 }
