@@ -160,6 +160,18 @@ impl Flags {
         self.system = bits & rflags::ALL & !rflags::STATUS | rflags::FIXED;
     }
 
+    /// Sets the register to `bits` where `mask` has ones. What of the status stays is not computed.
+    #[inline]
+    pub(crate) fn change(&mut self, bits: u64, mask: u64) {
+        match mask & rflags::STATUS {
+            0 => {}
+            rflags::STATUS => self.set_status(bits),
+            some => self.set_status(self.status() & !some | bits & some),
+        }
+        let system = self.system & !mask | bits & mask;
+        self.system = system & rflags::ALL & !rflags::STATUS | rflags::FIXED;
+    }
+
     /// Whether one of these flags is set; none of the six status flags may be among them.
     #[inline(always)]
     pub fn has(&self, system: u64) -> bool {
@@ -197,6 +209,21 @@ mod tests {
                 let carry = bits & rflags::CF != 0;
                 flags.set_carry(!carry);
                 assert_eq!(flags.status(), bits ^ rflags::CF);
+            }
+        }
+    }
+
+    #[test]
+    fn a_change_is_that_of_the_whole_register_under_its_mask() {
+        let masks = [0, rflags::IF | rflags::TF, rflags::CF, rflags::STATUS, rflags::ALL, u64::MAX];
+        let patterns = [0, rflags::ALL, rflags::CF | rflags::IF, rflags::ZF | rflags::AC, u64::MAX];
+        for (before, bits) in patterns.iter().flat_map(|one| patterns.map(|other| (*one, other))) {
+            for mask in masks {
+                let (mut changed, mut expected) = (Flags::default(), Flags::default());
+                changed.set_bits(before);
+                expected.set_bits(changed.bits() & !mask | bits & mask);
+                changed.change(bits, mask);
+                assert_eq!(changed.bits(), expected.bits(), "{before:#x} {bits:#x} {mask:#x}");
             }
         }
     }

@@ -286,6 +286,21 @@ mod tests {
     }
 
     #[test]
+    fn what_lets_interrupts_in_is_looked_at_where_one_waits() {
+        let waiting = interrupted(&mut GuestMemory::new(0x10_0000));
+        let mut without = cpu("zen4");
+        without.start_up(0x10);
+        for (mut cpu, expected) in [(waiting, Attention::INTERRUPT), (without, Attention::empty())]
+        {
+            cpu.pending.clear(Attention::all());
+            cpu.registers.flags.system &= !rflags::IF;
+            crate::execute::stack::write_flags(&mut cpu, rflags::IF, rflags::IF);
+            assert_eq!(cpu.pending.has(Attention::INTERRUPT), !expected.is_empty());
+            assert!(cpu.pending.has_nothing_but(expected));
+        }
+    }
+
+    #[test]
     fn others_see_an_interrupt_that_was_taken_before_its_handler_begins() {
         for (stands_apart, expected) in [(true, (RunEnd::Yield, 0)), (false, (RunEnd::Idle, 1))] {
             let mut memory = GuestMemory::new(0x10_0000);

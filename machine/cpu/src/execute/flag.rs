@@ -66,8 +66,8 @@ fn sti(cpu: &mut Cpu, _: &mut Bus<'_>, _: &Op) -> Result<(), Stop> {
     match interrupt_flag(cpu)? {
         InterruptFlag::If if !cpu.registers.flags.has(rflags::IF) => {
             cpu.registers.flags.system |= rflags::IF;
-            cpu.pending
-                .raise(Attention::SHADOW | Attention::INTERRUPT | Attention::VIRTUAL_INTERRUPT);
+            cpu.pending.raise(Attention::SHADOW);
+            cpu.open_to_interrupts();
         }
         InterruptFlag::If => {}
         InterruptFlag::Vif if cpu.registers.flags.has(rflags::VIP) => {

@@ -171,11 +171,11 @@ fn leave<W: Width>(cpu: &mut Cpu, bus: &mut Bus<'_>, op: &Op) -> Result<(), Stop
 /// Sets RFLAGS to `bits` where `mask` has ones, and does what follows from a changed IF, TF, AC
 /// or RF.
 pub(crate) fn write_flags(cpu: &mut Cpu, bits: u64, mask: u64) {
-    let old = cpu.registers.flags.bits();
-    let new = old & !mask | bits & mask;
-    cpu.registers.flags.set_bits(new);
+    let old = cpu.registers.flags.system;
+    cpu.registers.flags.change(bits, mask);
+    let new = cpu.registers.flags.system;
     if new & rflags::IF != 0 && old & rflags::IF == 0 {
-        cpu.pending.raise(Attention::INTERRUPT | Attention::VIRTUAL_INTERRUPT);
+        cpu.open_to_interrupts();
     }
     cpu.pending.set(Attention::SINGLE_STEP, new & rflags::TF != 0);
     if new & rflags::RF != 0 {

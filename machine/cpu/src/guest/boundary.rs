@@ -165,7 +165,7 @@ fn take_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) -> Look {
     } else {
         return Look::Further;
     };
-    cpu.pending.raise(Attention::INTERRUPT);
+    cpu.look_for_interrupt();
     let result = if acknowledges {
         cpu.acknowledged(bus, vector)
     } else {

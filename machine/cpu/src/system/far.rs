@@ -9,7 +9,7 @@ use crate::system::descriptor;
 use crate::system::event;
 use crate::system::task;
 use crate::width::{RSP, Width};
-use crate::{Attention, Bus, Cpu, Stop};
+use crate::{Bus, Cpu, Stop};
 use arch::control::rflags;
 use arch::exception::INVALID_TSS;
 use arch::segment::{Attributes, Descriptor, Segment, SegmentRegister, system};
@@ -486,7 +486,7 @@ fn return_to_virtual(
 /// IRET lets NMIs in again.
 fn unblock_nmi(cpu: &mut Cpu) {
     cpu.unblock_nmis();
-    cpu.pending.raise(Attention::INTERRUPT);
+    cpu.look_for_interrupt();
 }
 
 /// The offset, checked against the segment that will be CS.

@@ -42,6 +42,23 @@ pub(crate) fn end_interrupt(cpu: &mut Cpu, bus: &mut Bus<'_>) {
     }
 }
 
+impl Cpu {
+    /// What waits may be taken at the next boundary. In a guest its hypervisor decides what waits.
+    pub(crate) fn look_for_interrupt(&mut self) {
+        if self.is_guest() || self.apic.has_interrupt() {
+            self.pending.raise(Attention::INTERRUPT);
+        }
+    }
+
+    /// IF is set: the guest's own may be taken as well.
+    pub(crate) fn open_to_interrupts(&mut self) {
+        self.look_for_interrupt();
+        if self.is_guest() {
+            self.pending.raise(Attention::VIRTUAL_INTERRUPT);
+        }
+    }
+}
+
 /// Hands what the APIC has caused to the board; the run ends soon so that those whom it reaches get
 /// their turn.
 fn hand_over(cpu: &mut Cpu, bus: &mut Bus<'_>) {
