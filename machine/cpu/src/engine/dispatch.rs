@@ -43,8 +43,8 @@ pub(crate) fn run_blocks(
     bus: &mut Bus<'_>,
     room: Room,
 ) -> Option<OpPlace> {
-    let size = ending::code_size(cpu);
-    let is_translatable = translated_mode(cpu, size).is_some();
+    let mut size = ending::code_size(cpu);
+    let mut is_translatable = translated_mode(cpu, size).is_some();
     let mut page = FetchPage { linear: NO_PAGE, offset: 0, epoch: 0, is_observed: false };
     let mut exit = Exit::NONE;
     loop {
@@ -111,6 +111,12 @@ pub(crate) fn run_blocks(
         let block = blocks.block(index);
         match next.unwrap_or_else(|| run_whole(cpu, blocks, bus, block, size)) {
             Next::Chain(through) => exit = through,
+            Next::Afresh => {
+                size = ending::code_size(cpu);
+                is_translatable = translated_mode(cpu, size).is_some();
+                page.linear = NO_PAGE;
+                exit = Exit::NONE;
+            }
             Next::Alone(place) => return Some(place),
             Next::Leave => return None,
         }
@@ -267,6 +273,10 @@ pub(crate) fn run_asked(
     let next = cpu.registers.next_ip(&bound.op);
     match bound.execute(cpu, bus) {
         Ok(()) => cpu.registers.ip = next,
+        Err(Stop::END_BLOCK) => {
+            cpu.registers.ip = next;
+            cpu.pending.set_software_length(bound.op.length.into());
+        }
         Err(Stop::BRANCH) => branch_record::record_branch(cpu, from),
         Err(stop) => {
             let charged = if ending::is_charged(stop) { time } else { Picoseconds(0) };

@@ -28,10 +28,10 @@ pub(crate) fn complete(cpu: &mut Cpu, blocks: &Blocks, block: &Block, count: usi
     cpu.clock.count(count as u64);
     cpu.clock.charge_extra();
     // A branch before the end is a conditional one, after which all is as before.
-    if (block.is_plain() || !is_whole) && cpu.pending.is_quiet() {
-        Next::Chain(Blocks::exit(block, count))
-    } else {
-        Next::Leave
+    match block.is_plain() || !is_whole {
+        _ if !cpu.pending.is_quiet() => Next::Leave,
+        true => Next::Chain(Blocks::exit(block, count)),
+        false => Next::Afresh,
     }
 }
 
@@ -45,14 +45,38 @@ pub(crate) fn leave_block(
     (op, done): (&Op, usize),
     stop: Stop,
 ) -> Next {
+    if stop == Stop::ALONE {
+        return leave_alone(cpu, blocks, block, (op, done));
+    }
     let charged = done + usize::from(is_charged(stop));
     blocks.note_run(cpu.index, block, charged);
     let time = blocks.time_of(block, charged);
     leave(cpu, bus, op, (done, Picoseconds(time)), stop);
     match stop {
-        Stop::ALONE => Next::Alone(Blocks::place(block, done)),
+        Stop::END_BLOCK if cpu.pending.is_quiet() => Next::Afresh,
         _ => Next::Leave,
     }
+}
+
+/// As [`leave_block`], where the operation asks to be executed by itself: nothing of it has been
+/// done.
+#[inline]
+pub(crate) fn leave_alone(
+    cpu: &mut Cpu,
+    blocks: &Blocks,
+    block: &Block,
+    (op, done): (&Op, usize),
+) -> Next {
+    blocks.note_run(cpu.index, block, done);
+    let begin = u64::from(op.end).wrapping_sub(op.length.into());
+    let ip = cpu.registers.gpr[BLOCK_IP as usize].wrapping_add(begin);
+    cpu.registers.ip = wrap(ip, code_size(cpu));
+    cpu.clock.count(done as u64);
+    cpu.clock.spend(Picoseconds(blocks.time_of(block, done)));
+    cpu.clock.charge_extra();
+    cpu.pending.set_software_length(op.length.into());
+    cpu.pending.raise(Attention::BY_ITSELF);
+    Next::Alone(Blocks::place(block, done))
 }
 
 /// Whether the time of the instruction that has stopped is spent. One that is intercepted is not

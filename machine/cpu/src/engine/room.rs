@@ -15,6 +15,8 @@ pub(crate) struct Room {
 /// What a block says to those who run blocks one after the other.
 pub(crate) enum Next {
     Chain(Exit),
+    /// As far as it goes blocks go on, but how code is read may have changed.
+    Afresh,
     /// It was left at this instruction, which asks to be executed by itself.
     Alone(OpPlace),
     Leave,

@@ -185,7 +185,8 @@ impl Machine for Session<'_, '_> {
         let Some(call) = asks else { return self.give(state, 0) };
         let block = self.blocks.block(call.block);
         self.give(state, block.cost);
-        self.next = Some(self.stopped(call, block, Stop::ALONE));
+        let op = (&call.bound.op, usize::from(call.at));
+        self.next = Some(ending::leave_alone(self.cpu, self.blocks, block, op));
     }
 
     #[inline(always)]
@@ -345,6 +346,9 @@ pub(super) fn enter(
         Exit::Jump => Left::Jump,
         _ => Left::Nowhere,
     };
-    let goes_on = exit != Exit::End && !native.spin.is_due && cpu.pending.is_quiet();
-    Some(if goes_on { Next::Chain(blocks::Exit::NONE) } else { Next::Leave })
+    Some(match exit {
+        _ if native.spin.is_due || !cpu.pending.is_quiet() => Next::Leave,
+        Exit::End => Next::Afresh,
+        _ => Next::Chain(blocks::Exit::NONE),
+    })
 }
