@@ -160,8 +160,8 @@ fn has(model: &CpuModel, feature: &str) -> bool {
     }
 }
 
-/// Whether KVM has the exit with the feature, too: that of Linux 6.1 and 6.12 intercepts writes of the
-/// self-IPI register, which x2AVIC would do by itself.
+/// Whether KVM has the exit with the feature, too: that of Linux 6.1 and 6.12 intercepts writes of
+/// the self-IPI register, which x2AVIC would do by itself.
 fn is_intercepted(isa: Isa, detail: Detail) -> bool {
     isa == Isa::Svm && matches!(detail, Detail::Register { offset: 0x3F0, is_write: true })
 }
