@@ -219,6 +219,7 @@ impl Oracle {
     /// Takes in what the host's agent says, who knows how the guest ended.
     pub fn hear(&mut self, at: Picoseconds, bytes: &[u8]) {
         let heard = self.ear.hear(bytes).filter(|end| end.is_fault);
+        self.changes.saves += self.ear.take_saves();
         if let Some(end) = heard.filter(|_| !self.is_noticed) {
             self.raise(Alarm::said(Rule::Ended, at, &end.text));
         }
