@@ -24,6 +24,7 @@ mod processor;
 mod pulse;
 mod routes;
 mod run;
+mod saver;
 mod vfio;
 mod virtual_machine;
 
@@ -34,4 +35,5 @@ pub use message::Messenger;
 pub use outcome::{End, Outcome};
 pub use pulse::{Pulse, Target};
 pub use run::thread_name;
+pub use saver::Saver;
 pub use virtual_machine::{MOST_MEMORY, VirtualMachine};

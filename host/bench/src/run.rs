@@ -19,7 +19,8 @@ const PULSE: Duration = Duration::from_millis(5);
 
 type Exits = BTreeMap<&'static str, u64>;
 
-extern "C" fn interrupt(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
+/// What interrupts a vCPU's thread does nothing else.
+pub(crate) extern "C" fn interrupt(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
 
 impl VirtualMachine {
     /// Runs to the end, to `limit` or until `stop` says so. `look` is called from time to time with
@@ -41,9 +42,15 @@ impl VirtualMachine {
             .zip(0..)
             .map(|((vcpu, place), index)| {
                 let (devices, over) = (self.devices.clone(), over.clone());
+                let stop = self.stop.clone();
                 Builder::new().name(thread_name(index)).spawn(move || {
                     stay_on(place);
-                    run_processor(vcpu, &devices, &over)
+                    stop.begin(index.into());
+                    let exits = run_processor(vcpu, &devices, &over, |vcpu| {
+                        stop.pass(index.into(), vcpu);
+                    });
+                    stop.end();
+                    exits
                 })
             })
             .collect();
@@ -51,6 +58,7 @@ impl VirtualMachine {
         over.store(threads.iter().any(Result::is_err), Ordering::SeqCst);
         let outcome = self.watch(limit, stop, &over, &mut look);
         over.store(true, Ordering::SeqCst);
+        self.stop.end();
         let mut process_exits = BTreeMap::new();
         let mut without = None;
         for thread in threads {
@@ -141,7 +149,13 @@ fn join(thread: JoinHandle<Exits>) -> Exits {
     thread.join().unwrap_or_default()
 }
 
-fn run_processor(mut vcpu: VcpuFd, devices: &Mutex<Devices>, over: &AtomicBool) -> Exits {
+/// Runs it to the end; `pass` is called each time that it is out of KVM.
+fn run_processor(
+    mut vcpu: VcpuFd,
+    devices: &Mutex<Devices>,
+    over: &AtomicBool,
+    pass: impl Fn(&VcpuFd),
+) -> Exits {
     let mut exits = Exits::new();
     while !over.load(Ordering::SeqCst) {
         let (reason, end) = match vcpu.run() {
@@ -157,6 +171,8 @@ fn run_processor(mut vcpu: VcpuFd, devices: &Mutex<Devices>, over: &AtomicBool) 
         if devices.outcome.is_some() {
             break;
         }
+        drop(devices);
+        pass(&vcpu);
     }
     exits
 }

@@ -8,6 +8,7 @@ use crate::memory::{Ram, empty_image};
 use crate::message::Messenger;
 use crate::processor;
 use crate::routes::Routes;
+use crate::saver::{Saver, Stop};
 use arch::identity::CpuIndex;
 use board::Images;
 use board::firmware::{self, FirmwareOptions};
@@ -33,6 +34,7 @@ pub struct VirtualMachine {
     /// What the virtual machine is inhibited by, for as long as it lives.
     _spare: Option<VcpuFd>,
     pub(crate) devices: Arc<Mutex<Devices>>,
+    pub(crate) stop: Arc<Stop>,
     pub(crate) is_pinned: bool,
     pub(crate) is_read_by_line: bool,
     description: String,
@@ -71,6 +73,7 @@ impl VirtualMachine {
         let spare = spare(&vm, configuration)?;
         let devices = Devices::new(configuration, ram, vm);
         Ok(Self {
+            stop: Arc::new(Stop::new(vcpus.len())),
             vcpus,
             devices: Arc::new(Mutex::new(devices)),
             is_pinned: configuration.is_pinned,
@@ -107,6 +110,11 @@ impl VirtualMachine {
         let topology =
             Topology::of_cores(count).map_err(|error| BenchError::Board(error.into()))?;
         Ok(Messenger::new(vm, count, &topology))
+    }
+
+    /// Who saves and restores its processors while it runs.
+    pub fn saver(&self) -> Saver {
+        Saver(self.stop.clone())
     }
 
     /// Its memory, itself as KVM has it, and its routes of messages.

@@ -69,14 +69,16 @@ pub type Key = (Rule, Way, String);
 impl Alarm {
     /// The key by which findings are one.
     pub fn key(&self) -> Key {
-        let words: Vec<&str> = self.text.split_whitespace().filter(is_word).collect();
+        let words: Vec<&str> = self.text.split_whitespace().filter_map(word).collect();
         (self.rule, self.way, words.join(" "))
     }
 }
 
-/// Numbers, times and addresses differ from run to run.
-fn is_word(word: &&str) -> bool {
-    !word.chars().any(|letter| letter.is_ascii_digit())
+/// Numbers, times and addresses differ from run to run; of a place in the code the function stays.
+fn word(word: &str) -> Option<&str> {
+    let is_number = word.chars().any(|letter| letter.is_ascii_digit());
+    let function = || word.split_once("+0x").map(|(function, _)| function);
+    if is_number { function() } else { Some(word) }
 }
 
 /// All oracles, over one run of the machine.
@@ -109,9 +111,8 @@ const VMX_IO: u32 = 30;
 
 /// Alarms of one window at most: what follows the first is mostly of the same cause.
 const MOST_ALARMS: usize = 16;
-/// Words of a kernel's message that is a fault of its own.
-const COMPLAINTS: [&str; 9] = [
-    "WARNING: CPU",
+/// Words of a kernel's message that is a fault of its own, besides warnings.
+const COMPLAINTS: [&str; 8] = [
     "BUG:",
     "Oops",
     "general protection fault",
@@ -209,7 +210,7 @@ impl Oracle {
                 continue;
             }
             let line = String::from_utf8_lossy(&std::mem::take(&mut self.line)).into_owned();
-            if COMPLAINTS.iter().any(|words| line.contains(words)) {
+            if is_warning(&line) || COMPLAINTS.iter().any(|words| line.contains(words)) {
                 self.raise(Alarm::said(Rule::Console, at, line.trim()));
             }
         }
@@ -218,6 +219,7 @@ impl Oracle {
     /// Takes in what the host's agent says, who knows how the guest ended.
     pub fn hear(&mut self, at: Picoseconds, bytes: &[u8]) {
         let heard = self.ear.hear(bytes).filter(|end| end.is_fault);
+        self.changes.saves += self.ear.take_saves();
         if let Some(end) = heard.filter(|_| !self.is_noticed) {
             self.raise(Alarm::said(Rule::Ended, at, &end.text));
         }
@@ -283,6 +285,13 @@ impl Oracle {
             self.alarms.push(alarm);
         }
     }
+}
+
+/// The first line of a warning names the processor, behind the place in newer kernels; a line that
+/// begins likewise and names none is advice. [LINUX "kernel/panic.c"]
+fn is_warning(line: &str) -> bool {
+    let words = line.split_once("WARNING: ").map_or("", |(_, words)| words);
+    words.starts_with("CPU: ") || words.contains(", CPU#")
 }
 
 /// How an ICR addresses its targets. [APM2 "Interrupt Command Register"]

@@ -159,6 +159,8 @@ impl Mix {
         };
         let configuration = Configuration {
             vcpus: self.vcpus,
+            // Linux before 6.0 has no AVIC for a guest whose CPUID offers x2APIC.
+            has_x2apic: self.apic == "x2apic",
             interrupt_chip: chip,
             timer,
             ..Configuration::default()
@@ -390,5 +392,18 @@ impl Kept {
         let stage = Stage::of(machine, self.board.clone(), &self.release);
         let (symbols, hypervisor) = (self.symbols.clone(), self.hypervisor.clone());
         Ok(Stage { symbols, hypervisor, has_learnt: self.has_learnt, ..stage })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_in_xapic_mode_is_offered_no_other() {
+        for (apic, has_x2apic) in [("xapic", false), ("x2apic", true)] {
+            let mix = Mix { apic: apic.into(), ..Mix::default() };
+            assert_eq!(mix.begin("").configuration.has_x2apic, has_x2apic, "{apic}");
+        }
     }
 }

@@ -52,8 +52,10 @@ pub fn draw(seed: u64, batch: u64, cpus: u16) -> Mix {
             Timer::KernelReinject,
         ]),
     };
-    let (polls, changes) = (random.one_in(3), Changes { flip, moves, sends });
-    Mix { apic, vcpus, seed: random.below(1 << 32), changes, polls, timer }
+    let (polls, seed) = (random.one_in(3), random.below(1 << 32));
+    let saves = has_free && random.one_in(3);
+    let changes = Changes { flip, moves, sends, saves };
+    Mix { apic, vcpus, seed, changes, polls, timer }
 }
 
 /// What came of a swarm, as data: docs/schema/lab-explore-swarm-1.json.
@@ -226,6 +228,7 @@ mod tests {
             |mix: &Mix| mix.polls,
             |mix: &Mix| mix.changes.moves,
             |mix: &Mix| mix.changes.sends,
+            |mix: &Mix| mix.changes.saves,
             |mix: &Mix| mix.vcpus > 4,
             |mix: &Mix| mix.timer == Timer::KernelReinject,
         ] {

@@ -2,21 +2,21 @@
 //! flow. Nobody chooses it: it is what is explored.
 //!
 //! A thread on the processor that no vCPU has switches AVIC or APICv off and on, moves vCPUs to
-//! that processor, and sends them messages, at times that its numbers choose. A processor never has
-//! two vCPUs.
+//! that processor, sends them messages, and has all of them saved and restored, at times that its
+//! numbers choose. A processor never has two vCPUs.
 
 use super::kind::{Attendant, Conditions, Workload};
 use crate::protocol::Step;
 use anyhow::Context;
 use arch::identity::Vector;
-use bench::{Inhibitor, Messenger, VirtualMachine, thread_name};
+use bench::{Inhibitor, Messenger, Saver, VirtualMachine, thread_name};
 use bus::Random;
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -37,6 +37,9 @@ pub struct Changes {
     /// Whether messages come from the host, as from an emulated device.
     #[serde(default)]
     pub sends: bool,
+    /// Whether vCPUs are stopped, saved and restored.
+    #[serde(default)]
+    pub saves: bool,
 }
 
 /// What is switched.
@@ -76,6 +79,28 @@ impl Flip {
             Self::ApicId => Some(bench::Inhibit::ApicId),
             Self::Pit => None,
         }
+    }
+}
+
+/// How often vCPUs were saved and restored since that was last said, as a line among the guest's.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Saved {
+    record: String,
+    pub count: u64,
+}
+
+impl Saved {
+    const RECORD: &str = "saved";
+
+    fn of(count: u64) -> Self {
+        Self { record: Self::RECORD.into(), count }
+    }
+
+    /// What a line says.
+    pub fn in_line(line: &str) -> Option<u64> {
+        let saved: Self = serde_json::from_str(line).ok()?;
+        (saved.record == Self::RECORD).then_some(saved.count)
     }
 }
 
@@ -119,6 +144,8 @@ impl Workload for Mix {
             random,
             inhibitor: None,
             messenger: None,
+            saver: None,
+            saved: Arc::default(),
             thread: None,
         })))
     }
@@ -130,6 +157,9 @@ struct Host {
     random: Random,
     inhibitor: Option<Inhibitor>,
     messenger: Option<Messenger>,
+    saver: Option<Saver>,
+    /// How often since that was last told.
+    saved: Arc<AtomicU64>,
     thread: Option<(JoinHandle<anyhow::Result<()>>, Arc<AtomicBool>)>,
 }
 
@@ -138,6 +168,7 @@ impl Attendant for Host {
         let flip = self.changes.flip;
         self.inhibitor = flip.map(|flip| vm.inhibitor(flip.inhibit())).transpose()?;
         self.messenger = self.changes.sends.then(|| vm.messenger()).transpose()?;
+        self.saver = self.changes.saves.then(|| vm.saver());
         Ok(())
     }
 
@@ -151,6 +182,8 @@ impl Attendant for Host {
                 inhibitor: self.inhibitor.take(),
                 is_inhibited: false,
                 messenger: self.messenger.take(),
+                saver: self.saver.take(),
+                saved: self.saved.clone(),
                 random: self.random.clone(),
                 stop: Arc::default(),
             };
@@ -165,7 +198,8 @@ impl Attendant for Host {
             let ended = self.thread.take().map(|(thread, _)| thread.join());
             ended.transpose().ok().flatten().context("the host's thread failed")??;
         }
-        Ok(None)
+        let count = self.saved.swap(0, Ordering::Relaxed);
+        (count > 0).then(|| Ok(serde_json::to_string(&Saved::of(count))?)).transpose()
     }
 }
 
@@ -183,6 +217,8 @@ struct Changing {
     inhibitor: Option<Inhibitor>,
     is_inhibited: bool,
     messenger: Option<Messenger>,
+    saver: Option<Saver>,
+    saved: Arc<AtomicU64>,
     places: Places,
     moves: bool,
     random: Random,
@@ -195,6 +231,7 @@ enum Act {
     Flip,
     Move,
     Send,
+    Save,
 }
 
 impl Changing {
@@ -203,6 +240,7 @@ impl Changing {
         acts.extend(self.inhibitor.is_some().then_some(Act::Flip));
         acts.extend(self.moves.then_some(Act::Move));
         acts.extend(self.messenger.is_some().then_some(Act::Send));
+        acts.extend(self.saver.is_some().then_some(Act::Save));
         while !self.stop.load(Ordering::Relaxed) {
             self.pause();
             match self.random.pick(&acts) {
@@ -210,6 +248,8 @@ impl Changing {
                 Act::Move if !self.places.shift(&mut self.random)? => break,
                 Act::Move => {}
                 Act::Send => self.send()?,
+                Act::Save if !self.save()? => break,
+                Act::Save => {}
             }
         }
         Ok(())
@@ -230,6 +270,14 @@ impl Changing {
             messenger.send(target, self.random.pick(&VECTORS))?;
         }
         Ok(())
+    }
+
+    /// As for a migration; false if the guest has ended.
+    fn save(&mut self) -> anyhow::Result<bool> {
+        let Some(saver) = &self.saver else { return Ok(true) };
+        let is_done = saver.save_and_restore()?;
+        self.saved.fetch_add(u64::from(is_done), Ordering::Relaxed);
+        Ok(is_done)
     }
 
     /// All orders of magnitude are alike.
@@ -312,11 +360,20 @@ mod tests {
 
     #[test]
     fn what_changes_is_in_the_steps_name_and_comes_back_from_there() {
-        let changes = Changes { flip: Some(Flip::BlockIrq), moves: true, sends: true };
+        let changes = Changes { flip: Some(Flip::BlockIrq), moves: true, sends: true, saves: true };
         let name = changes.step(7).expect("plain JSON");
         let (again, seed): (Changes, u64) = serde_json::from_str(&name).expect("the same");
         assert_eq!((again, seed), (changes, 7));
         assert!(Changes::default().is_none() && !changes.is_none());
+    }
+
+    #[test]
+    fn a_line_says_how_often_processors_were_saved() {
+        let line = serde_json::to_string(&Saved::of(3)).expect("plain JSON");
+        assert_eq!(Saved::in_line(&line), Some(3));
+        for other in ["", "saved", "{\"record\":\"mix\",\"count\":3}", "{\"record\":\"saved\"}"] {
+            assert_eq!(Saved::in_line(other), None, "{other}");
+        }
     }
 
     #[test]

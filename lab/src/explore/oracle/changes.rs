@@ -11,6 +11,8 @@ pub struct Changes {
     pub switches: u64,
     /// How often a vCPU entered its guest on another processor than before.
     pub moves: u64,
+    /// How often all vCPUs were saved and restored, as the host said soon after.
+    pub saves: u64,
 }
 
 impl Changes {
@@ -18,5 +20,6 @@ impl Changes {
     pub fn add(&mut self, other: Self) {
         self.switches += other.switches;
         self.moves += other.moves;
+        self.saves += other.saves;
     }
 }

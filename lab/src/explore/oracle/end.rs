@@ -2,6 +2,7 @@
 //! like one of a kernel without faults.
 
 use crate::protocol::FromAgent;
+use crate::workload::mix::Saved;
 use arch::time::Picoseconds;
 use bench::Outcome;
 use serde::Serialize;
@@ -41,6 +42,8 @@ pub(super) struct Ear {
     /// Since when no vCPU has been in its guest.
     silent: Option<Picoseconds>,
     end: Option<End>,
+    /// How often processors were saved, by what was said since the last look.
+    saves: u64,
 }
 
 impl Ear {
@@ -77,6 +80,11 @@ impl Ear {
         self.end.as_ref()
     }
 
+    /// How often processors were saved and restored since the last call.
+    pub fn take_saves(&mut self) -> u64 {
+        std::mem::take(&mut self.saves)
+    }
+
     /// Takes in what the agent says; how the guest ended, when that is said.
     pub fn hear(&mut self, bytes: &[u8]) -> Option<End> {
         let mut heard = None;
@@ -88,13 +96,21 @@ impl Ear {
                 continue;
             }
             let message = std::mem::take(&mut self.message);
-            let end = serde_json::from_slice(&message).ok().and_then(|said| self::end(&said));
+            let said: Option<FromAgent> = serde_json::from_slice(&message).ok();
+            self.saves += said.as_ref().map_or(0, saves);
+            let end = said.as_ref().and_then(self::end);
             if self.end.is_none() && end.is_some() {
                 (self.end, heard) = (end.clone(), end);
             }
         }
         heard
     }
+}
+
+/// How often a message says that processors were saved and restored.
+fn saves(message: &FromAgent) -> u64 {
+    let FromAgent::Progress(line) = message else { return 0 };
+    Saved::in_line(line).unwrap_or(0)
 }
 
 /// What a message says of the guest's end.
@@ -148,6 +164,16 @@ mod tests {
         assert_eq!((why.text.as_str(), why.is_fault), ("no processor is free", false));
         assert_eq!(ear.hear(b"nonsense\n{\"progress\":\"a line\"}\n\"standby\"\n"), None);
         assert_eq!(ear.end(), Some(&why), "the first counts");
+    }
+
+    #[test]
+    fn what_the_host_says_to_have_saved_is_counted_once() {
+        let mut ear = Ear::default();
+        let line = r#"{"progress":"{\"record\":\"saved\",\"count\":2}"}"#.to_owned() + "\n";
+        ear.hear(line.repeat(2).as_bytes());
+        ear.hear(b"{\"progress\":\"saved\"}\n\"standby\"\n");
+        assert_eq!((ear.take_saves(), ear.take_saves()), (4, 0));
+        assert_eq!(ear.end(), None);
     }
 
     #[test]

@@ -234,3 +234,22 @@ fn what_a_kernel_prints_of_a_fault_is_raised_and_nothing_else() {
     again.listen(Picoseconds(9), b"[    9.0] WARNING: CPU: 2 PID: 8 at arch/x86/kvm/svm/avic.c\n");
     assert!(again.take()[0].key().2.contains("WARNING:"), "what is the same in each run");
 }
+
+#[test]
+fn warnings_are_heard_in_the_form_of_newer_kernels_and_told_apart_by_function() {
+    let heard = |line: &str| {
+        let mut oracle = Oracle::default();
+        oracle.listen(Picoseconds(1), format!("{line}\n").as_bytes());
+        oracle.take().first().map(|alarm| alarm.key().2)
+    };
+    let older = |cpu, function| {
+        format!("[    2.{cpu}] WARNING: CPU: {cpu} PID: 8 at x86/kvm.c:99 {function}+0x1{cpu}/0x20")
+    };
+    assert_eq!(heard(&older(1, "f")), heard(&older(2, "f")));
+    assert_ne!(heard(&older(1, "f")), heard(&older(1, "avic_vcpu_load")));
+    let newer =
+        heard("[    2.0] WARNING: arch/x86/kvm/lapic.c:9 at f+0x1/0x2 [kvm], CPU#1: vcpu 0/8");
+    assert!(newer.expect("a warning").contains(" f [kvm],"));
+    assert!(heard("[    2.0] WARNING: at f+0x1/0x2, CPU#1: swapper/0").is_some());
+    assert_eq!(heard("[    2.0] Spectre V2 : WARNING: Unprivileged eBPF is enabled"), None);
+}

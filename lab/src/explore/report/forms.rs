@@ -54,7 +54,7 @@ impl Forms for Report {
 
 impl Report {
     fn grid(&self) -> Grid {
-        const COLUMNS: [&str; 12] = [
+        const COLUMNS: [&str; 13] = [
             "strategy",
             "windows",
             "virtual_ms",
@@ -62,6 +62,7 @@ impl Report {
             "held",
             "switched",
             "moved",
+            "saved",
             "pairs",
             "even",
             "next",
@@ -83,6 +84,7 @@ impl Report {
                 Value::Count(row.holds),
                 Value::Count(row.changes.switches),
                 Value::Count(row.changes.moves),
+                Value::Count(row.changes.saves),
                 Value::Count(row.coverage.pairs),
                 Value::Count(row.even_pairs),
                 Value::Number(row.coverage.next_window, 2),

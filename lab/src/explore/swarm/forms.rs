@@ -34,7 +34,8 @@ impl Forms for Swarm {
     fn remarks(&self) -> String {
         let mut text = String::from(
             "switched: how often AVIC or APICv was on for a vCPU at one look and off at the next, \
-             or the other way round; moved: how often a vCPU entered its guest on another CPU.",
+             or the other way round; moved: how often a vCPU entered its guest on another CPU; \
+             saved: how often all were stopped, saved and restored.",
         );
         if self.batches.len() > MOST_ROWS {
             text += " Only configurations that show something have a row; JSON has all.";
@@ -77,9 +78,9 @@ impl Swarm {
     }
 
     fn grid(&self) -> Grid {
-        const COLUMNS: [&str; 14] = [
-            "batch", "apic", "vCPUs", "polls", "timer", "flip", "moves", "sends", "windows",
-            "pairs", "switched", "moved", "CPU_s", "alarms",
+        const COLUMNS: [&str; 16] = [
+            "batch", "apic", "vCPUs", "polls", "timer", "flip", "moves", "sends", "saves",
+            "windows", "pairs", "switched", "moved", "saved", "CPU_s", "alarms",
         ];
         let mut grid = Grid::new("By configuration", &COLUMNS);
         let is_short = self.batches.len() <= MOST_ROWS;
@@ -104,10 +105,12 @@ impl Swarm {
                 Value::text(changes.flip.map_or("no", Flip::name)),
                 yes(changes.moves),
                 yes(changes.sends),
+                yes(changes.saves),
                 Value::Count(batch.windows),
                 Value::Count(batch.pairs),
                 Value::Count(batch.changes.switches),
                 Value::Count(batch.changes.moves),
+                Value::Count(batch.changes.saves),
                 Value::Number(batch.cpu_seconds, 1),
                 Value::text(alarms.collect::<Vec<_>>().join("; ")),
             ]);

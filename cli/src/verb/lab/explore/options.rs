@@ -26,7 +26,7 @@ pub(super) struct Subject {
     pub(super) guest_cpus: Option<u16>,
     /// What the host changes while interrupts flow: what AVIC and APICv are inhibited for, off and
     /// on (one of them; flips is one that the seed chooses), vCPUs that move between processors,
-    /// and messages that come from outside
+    /// messages that come from outside, and vCPUs that are saved and restored
     #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',', num_args = 1)]
     pub(super) with: Vec<With>,
     /// Where all numbers of the search come from
@@ -81,6 +81,8 @@ pub(super) enum With {
     Migration,
     /// Messages to vCPUs, as an emulated device sends them
     Messages,
+    /// All vCPUs stopped, saved and restored, as for a migration (KVM_GET_LAPIC, KVM_SET_LAPIC)
+    SaveRestore,
 }
 
 impl With {
@@ -91,7 +93,7 @@ impl With {
             Self::BlockIrq => Flip::BlockIrq,
             Self::ApicId => Flip::ApicId,
             Self::Pit => Flip::Pit,
-            Self::Migration | Self::Messages => return None,
+            Self::Migration | Self::Messages | Self::SaveRestore => return None,
         })
     }
 }
@@ -161,6 +163,7 @@ impl Subject {
             flip: flips.first().copied(),
             moves: self.with.contains(&With::Migration),
             sends: self.with.contains(&With::Messages),
+            saves: self.with.contains(&With::SaveRestore),
         };
         let usual = Mix { seed: self.seed, changes, ..Mix::default() };
         let apic = self.apic.clone().unwrap_or(usual.apic);
