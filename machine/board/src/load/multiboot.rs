@@ -12,7 +12,7 @@ use super::error::LoadError;
 use super::loader::{Loader, Module};
 use super::source::Source;
 use super::state::BOOT_DATA_START;
-use super::state::{BootRegisters, BootState, EntryMode};
+use super::state::{BootRegisters, BootState, EntryMode, LOADER_STACK};
 use crate::firmware::MemoryKind;
 
 const HEADER_MAGIC: u32 = 0x1BAD_B002;
@@ -72,7 +72,12 @@ pub(super) fn load(mut loader: Loader, header: u64) -> Result<BootState, LoadErr
         ("ELF", entry, end)
     };
     let information = place_information(&mut loader, end)?;
-    let registers = BootRegisters { rax: BOOT_MAGIC, rbx: information, ..BootRegisters::default() };
+    let registers = BootRegisters {
+        rax: BOOT_MAGIC,
+        rbx: information,
+        rsp: LOADER_STACK,
+        ..BootRegisters::default()
+    };
     let description = format!("Multiboot {kind} image, entry {entry:#x}");
     loader.boot_state(EntryMode::Protected32, entry, registers, description)
 }

@@ -11,7 +11,7 @@ use super::loader::Loader;
 use super::multiboot::{Addresses, LOADER_NAME, LONGEST_COMMAND_LINE, conventional_memory, elf};
 use super::source::Source;
 use super::state::BOOT_DATA_START;
-use super::state::{BootRegisters, BootState, EntryMode};
+use super::state::{BootRegisters, BootState, EntryMode, LOADER_STACK};
 
 const HEADER_MAGIC: u32 = 0xE852_50D6;
 const BOOT_MAGIC: u64 = 0x36D7_6289;
@@ -90,7 +90,12 @@ pub(super) fn load(mut loader: Loader, header: u64) -> Result<BootState, LoadErr
         }
     };
     let information = place_information(&mut loader, end)?;
-    let registers = BootRegisters { rax: BOOT_MAGIC, rbx: information, ..BootRegisters::default() };
+    let registers = BootRegisters {
+        rax: BOOT_MAGIC,
+        rbx: information,
+        rsp: LOADER_STACK,
+        ..BootRegisters::default()
+    };
     let description = format!("Multiboot 2 {kind} image, entry {entry:#x}");
     loader.boot_state(EntryMode::Protected32, entry, registers, description)
 }

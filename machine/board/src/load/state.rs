@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 pub(super) const LOW_MEMORY_START: u64 = 0x1000;
 /// First byte that loaders try: boot structures go as low as possible from here.
 pub(super) const BOOT_DATA_START: u64 = 0x7000;
+/// ESP of a Multiboot image: below it and down to the vector table nothing of ours lies. The
+/// protocol leaves ESP undefined; BIOS loaders such as QEMU's and GRUB's leave their own stack in
+/// low memory, and there are images that push before they have one. [MULTIBOOT "Machine state"]
+pub(super) const LOADER_STACK: u64 = BOOT_DATA_START;
 
 /// The processor's mode at entry. Interrupts are off and segments are flat in both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -307,6 +307,7 @@ fn a_multiboot_image_finds_its_information_block() {
             machine.load_with("kernel", &image, "arguments", Some(b"first"), &[module]).unwrap();
         assert_eq!((state.mode, state.entry), (EntryMode::Protected32, entry), "{name}");
         assert_eq!(state.registers.rax, 0x2BAD_B002);
+        check_stack(&machine, state.registers.rsp);
         let info = state.registers.rbx;
         let above = machine.firmware.memory_map.iter().find(|region| region.start == MIB);
         let above = above.unwrap().length as u32;
@@ -317,6 +318,12 @@ fn a_multiboot_image_finds_its_information_block() {
         check_modules(&machine, info);
         check_memory_map(&machine, info);
     }
+}
+
+/// An image may push before it has a stack of its own.
+fn check_stack(machine: &Machine, top: u64) {
+    let below = machine.bytes(top - 4096, 4096);
+    assert!(below.iter().all(|byte| *byte == 0), "nothing is lost below {top:#x}");
 }
 
 fn check_modules(machine: &Machine, info: u64) {

@@ -57,6 +57,7 @@ fn an_image_finds_what_it_asked_for() {
             machine.load_with("kernel", &image, "arguments", Some(b"first"), &[module]).unwrap();
         assert_eq!((state.mode, state.entry), (EntryMode::Protected32, entry), "{name}");
         assert_eq!(state.registers.rax, 0x36D7_6289);
+        check_stack(&machine, state.registers.rsp);
         let tags = tags(&machine, state.registers.rbx);
         let kinds: Vec<u32> = tags.iter().map(|(kind, _)| *kind).collect();
         assert_eq!(kinds, [1, 2, 3, 3, 4, 6, 15, 0], "{name}");
