@@ -87,3 +87,15 @@ impl DirectMemoryAccess for Ram {
         self.0.write_slice(from, GuestAddress(at.0)).map_err(|_| DmaFault(at))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_for_which_there_is_no_room_is_refused_by_its_size() {
+        let size = 1 << 46;
+        let error = empty_image(size).map(drop).unwrap_err();
+        assert!(matches!(error, BenchError::NoRoom { size: named } if named == size), "{error}");
+    }
+}

@@ -9,6 +9,7 @@
 use crate::key::{Detail, InterruptCommand, Shorthand};
 use arch::apic::{DeliveryMode, DestinationMode};
 use arch::identity::Vector;
+use arch::svm::avic::register::SELF_IPI;
 use serde::{Deserialize, Serialize};
 use trace::exit_reason::{Isa, svm, vmx};
 
@@ -80,6 +81,13 @@ pub const fn is_idle(isa: Isa, reason: u32) -> bool {
         }
         Isa::Vmx => matches!(reason & 0xffff, vmx::HLT | vmx::MWAIT),
     }
+}
+
+/// Whether KVM has an exit with the feature, too, that hardware would do without: that of Linux 6.1
+/// and 6.12 intercepts writes of the self-IPI register, which x2AVIC would do by itself.
+pub const fn is_left_to_kvm(isa: Isa, detail: Detail) -> bool {
+    matches!(isa, Isa::Svm)
+        && matches!(detail, Detail::Register { offset: SELF_IPI, is_write: true })
 }
 
 /// Judges an exit.

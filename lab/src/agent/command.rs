@@ -90,8 +90,9 @@ fn start(line: &Line, wanted: &protocol::Command) -> anyhow::Result<Running> {
     };
     command.args(arguments).envs(wanted.environment.iter().cloned());
     if let Some(folder) = &wanted.folder {
-        let about = std::fs::metadata(folder).with_context(|| format!("--chdir {folder}"))?;
-        anyhow::ensure!(about.is_dir(), "--chdir {folder}: not a folder of the host");
+        let about = std::fs::metadata(folder);
+        let about = about.with_context(|| format!("cannot start in {folder}"))?;
+        anyhow::ensure!(about.is_dir(), "cannot start in {folder}: not a folder");
         command.current_dir(folder);
     }
     match wanted.terminal {

@@ -9,7 +9,7 @@ use crate::interval::{Interval, NORMAL};
 use arch::cpuid::Feature;
 use board::cost::CostProfile;
 use cpu::CpuModel;
-use profile::avoidable::{Verdict, is_idle, judge};
+use profile::avoidable::{Verdict, is_idle, is_left_to_kvm, judge};
 use profile::name::{detail_name, row_name};
 use profile::{Context, Detail, Key, Profile, Selection};
 use std::collections::BTreeMap;
@@ -116,7 +116,7 @@ pub fn saved(
             Verdict::Avoidable if !has(model, judged.feature) => {
                 *lacking.entry(judged.feature).or_default() += cell.time_ns;
             }
-            Verdict::Avoidable if is_intercepted(isa, key.detail()) => {
+            Verdict::Avoidable if is_left_to_kvm(isa, key.detail()) => {
                 intercepted_ns += cell.time_ns;
             }
             Verdict::Avoidable => kinds.push(Kind {
@@ -158,12 +158,6 @@ fn has(model: &CpuModel, feature: &str) -> bool {
         // The machine's models of Intel's have both, or no virtualization.
         _ => model.has(Feature::Vmx),
     }
-}
-
-/// Whether KVM has the exit with the feature, too: that of Linux 6.1 and 6.12 intercepts writes of
-/// the self-IPI register, which x2AVIC would do by itself.
-fn is_intercepted(isa: Isa, detail: Detail) -> bool {
-    isa == Isa::Svm && matches!(detail, Detail::Register { offset: 0x3F0, is_write: true })
 }
 
 /// What hardware does where such an exit was, by the names of costs.

@@ -22,8 +22,8 @@ pub(super) fn kernel(
     watch: &mut Watch<'_>,
 ) -> anyhow::Result<Found> {
     let name = arguments.kernel.as_deref();
+    let has_modules = !(arguments.modules.is_empty() && arguments.loaded.is_empty());
     if name == Some("builtin") {
-        let has_modules = !(arguments.modules.is_empty() && arguments.loaded.is_empty());
         if has_modules {
             return Err(Usage::of(anyhow::anyhow!(
                 "the built-in hypervisor has no modules: --module and --load need a kernel"
@@ -49,6 +49,8 @@ pub(super) fn kernel(
         Err(error) if error.downcast_ref::<Halt>().is_some() => Err(error),
         Err(error) if error.downcast_ref::<NoModule>().is_some() => Err(Usage::of(error)),
         Err(error) => match name {
+            // The built-in hypervisor could not take them.
+            None if has_modules => Err(error),
             None => Ok(Found::BuiltIn {
                 instead: Some(format!(
                     "the built-in hypervisor ran, not KVM: the kernel of {USUAL} could not be had \

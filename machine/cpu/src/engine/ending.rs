@@ -68,9 +68,7 @@ pub(crate) fn leave_alone(
     (op, done): (&Op, usize),
 ) -> Next {
     blocks.note_run(cpu.index, block, done);
-    let begin = u64::from(op.end).wrapping_sub(op.length.into());
-    let ip = cpu.registers.gpr[BLOCK_IP as usize].wrapping_add(begin);
-    cpu.registers.ip = wrap(ip, code_size(cpu));
+    cpu.registers.ip = boundaries(cpu, op).0;
     cpu.clock.count(done as u64);
     cpu.clock.spend(Picoseconds(blocks.time_of(block, done)));
     cpu.clock.charge_extra();
@@ -85,6 +83,13 @@ pub(crate) fn is_charged(stop: Stop) -> bool {
     !matches!(stop.kind(), Kind::Defer | Kind::Alone | Kind::VmExit)
 }
 
+/// Where an operation of the block begins, and where the one behind it does.
+fn boundaries(cpu: &Cpu, op: &Op) -> (u64, u64) {
+    let size = code_size(cpu);
+    let next = wrap(cpu.registers.gpr[BLOCK_IP as usize].wrapping_add(op.end.into()), size);
+    (wrap(next.wrapping_sub(op.length.into()), size), next)
+}
+
 /// An operation said something else than "go on" or "branch". `done` others came before it, and
 /// with what is charged of itself they took so much.
 pub(crate) fn leave(
@@ -94,9 +99,7 @@ pub(crate) fn leave(
     (done, time): (usize, Picoseconds),
     stop: Stop,
 ) {
-    let size = code_size(cpu);
-    let next = wrap(cpu.registers.gpr[BLOCK_IP as usize].wrapping_add(op.end as u64), size);
-    let this = wrap(next.wrapping_sub(op.length as u64), size);
+    let (this, next) = boundaries(cpu, op);
     let begins = !matches!(stop.kind(), Kind::Defer | Kind::Alone);
     let completes =
         begins && !matches!(stop.kind(), Kind::Repeat | Kind::Exception { .. } | Kind::VmExit);

@@ -41,6 +41,11 @@ pub(super) fn usage(lab: &Lab<'_>, checks: &mut Checks) {
             &["--cpu", "skylake-sp", "--feature", "avic=on"],
         ),
         ("a kernel that is none", "debian-13", &["--kernel", "nosuch"]),
+        (
+            "a module for the built-in hypervisor",
+            "--load need a kernel",
+            &["--kernel", "builtin", "--load", "ioatdma"],
+        ),
     ] {
         let said = lab.said(&[&["run"], words].concat());
         checks.succeed(what, said.and_then(|said| says_what_would_be_right(&said, answer)));

@@ -125,5 +125,8 @@ fn shares_a_folder(lab: &Lab<'_>) -> Result<()> {
             ensure!(said.status == Some(0) && written == format!("{word}\n"), "{said:?}");
         }
     }
+    let said = lab.exec(&["--chdir", "/nowhere"], &["check"])?;
+    let answer = "cannot start in /nowhere: No such file";
+    ensure!(said.status != Some(0) && said.errors.contains(answer), "{said:?}");
     Ok(())
 }
