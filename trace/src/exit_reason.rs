@@ -101,6 +101,8 @@ pub mod svm {
     pub const INTERRUPT: u32 = code(ExitCode::Intr);
     /// A window for a virtual interrupt has opened.
     pub const VINTR: u32 = code(ExitCode::VirtualInterrupt);
+    /// CPUID.
+    pub const CPUID: u32 = code(ExitCode::Cpuid);
     /// PAUSE, as often as the filter lets pass.
     pub const PAUSE: u32 = code(ExitCode::Pause);
     /// HLT.
@@ -131,6 +133,8 @@ pub mod vmx {
     pub const EXTERNAL_INTERRUPT: u32 = reason(ExitReason::ExternalInterrupt);
     /// The guest can take an interrupt that waits.
     pub const INTERRUPT_WINDOW: u32 = reason(ExitReason::InterruptWindow);
+    /// CPUID.
+    pub const CPUID: u32 = reason(ExitReason::Cpuid);
     /// HLT.
     pub const HLT: u32 = reason(ExitReason::Hlt);
     /// MOV to or from CR0, CR3, CR4 or CR8, CLTS, LMSW.

@@ -15,7 +15,7 @@ mod record;
 mod report;
 #[cfg(feature = "terminal")]
 mod screen;
-mod watch;
+pub(super) mod watch;
 
 pub use output::{Reader, write};
 pub use report::by_machine;

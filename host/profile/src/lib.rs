@@ -29,7 +29,7 @@ mod trip;
 
 pub use assembly::Assembly;
 pub use cell::Cell;
-pub use key::{Detail, Key, PackedDetail, View};
+pub use key::{Detail, Key, PackedDetail, Shorthand, View};
 pub use part::{Options, Part};
 pub use profile::{Profile, Selection, Vcpu};
 pub use summary::{Context, Summary};

@@ -14,6 +14,10 @@ pub struct Measured {
     pub program: String,
     /// Where.
     pub host: MeasuredHost,
+    /// How exits were recorded in the rows that begin with "recorded", as recordings name it; none
+    /// where they cannot be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded_by: Option<String>,
     /// What.
     pub rows: Vec<Row>,
 }

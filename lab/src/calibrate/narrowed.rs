@@ -1,6 +1,7 @@
 //! The profile that a fit leaves: figures with narrower ranges, and how they go together.
 
 use super::measured::Measured;
+use super::recording::recording;
 use super::response::Model;
 use super::sample::{Draws, quantile};
 use board::cost::{CostError, CostProfile, Fit, Range};
@@ -47,6 +48,7 @@ pub fn narrowed(
         off: digits(draws.off.iter().sum::<f64>() / draws.off.len().max(1) as f64),
         figures: model.figures.iter().map(|(section, name)| format!("{section}.{name}")).collect(),
         draws: carried.map(|draw| draw.iter().map(|value| digits(*value)).collect()).collect(),
+        recording: recording(measured),
     });
     Ok(profile)
 }
@@ -84,7 +86,13 @@ mod tests {
             is_on: true,
             mitigations: Default::default(),
         };
-        let measured = Measured { schema: 1, program: String::new(), host, rows: Vec::new() };
+        let measured = Measured {
+            schema: 1,
+            program: String::new(),
+            host,
+            recorded_by: None,
+            rows: Vec::new(),
+        };
         let fitted =
             narrowed(&base, &measured, &model, &draws, false).expect("figures of the profile");
         assert_eq!(fitted.event.delivery.basis, Basis::Fitted);

@@ -17,6 +17,9 @@ const LIMIT: Picoseconds = Picoseconds::from_milliseconds(600_000);
 /// Where the emulated host writes what it measured.
 const FILE: &str = "/measured.json";
 
+/// Has `bench calibrate` leave out what recording takes, of which the lab's costs say nothing.
+pub const WITHOUT: &str = "--no-recording";
+
 /// A period of the host's scheduling timer, over which moments are spread.
 const PERIOD: Picoseconds = Picoseconds::from_milliseconds(4);
 
@@ -55,7 +58,7 @@ pub(super) struct Time {
 /// What is run there to measure.
 #[derive(Clone, Copy, Debug)]
 pub enum Bench<'a> {
-    /// `bench calibrate` with so many repetitions.
+    /// `bench calibrate` with so many repetitions, less what recording takes.
     Calibrate(u32),
     /// Steps of workloads.
     Steps(&'a [Step]),
@@ -78,7 +81,7 @@ impl<'a> Place<'a> {
     ) -> anyhow::Result<Vec<(String, f64)>> {
         match what {
             Bench::Calibrate(repeats) => {
-                let measured = self.calibrate(repeats, profile, moment, watch)?;
+                let measured = self.calibrate(repeats, &[WITHOUT], profile, moment, watch)?;
                 Ok(measured.rows.into_iter().map(|row| (row.name, row.value)).collect())
             }
             Bench::Steps(steps) => {
@@ -89,10 +92,11 @@ impl<'a> Place<'a> {
     }
 
     /// What the host itself would write, which knows nothing of the profile but how long things
-    /// take.
+    /// take: `bench calibrate` with more options.
     pub fn calibrate(
         &mut self,
         repeats: u32,
+        options: &[&str],
         profile: &CostProfile,
         moment: Moment,
         watch: &mut Watch<'_>,
@@ -101,6 +105,7 @@ impl<'a> Place<'a> {
         let words = ["/proc/self/exe", "bench", "calibrate", "-o", FILE, "--repeats"];
         let mut words: Vec<String> = words.map(str::to_owned).into();
         words.push(repeats.to_string());
+        words.extend(options.iter().map(|option| (*option).to_owned()));
         let status = self.session.run(&Command::new(words), LIMIT, watch)?;
         anyhow::ensure!(status == 0, "bench calibrate ended with status {status} there");
         let text = String::from_utf8(self.session.get(FILE, watch)?)?;

@@ -1,17 +1,19 @@
 //! What interrupt virtualization would save a host that recorded its exits without it: each exit
 //! that it takes away saves what the recording says it took, from the exit to the next entry, and
-//! the switch there and back, which no recording has in it; what hardware does instead stays. Which
-//! exits go is [`profile::avoidable`]'s verdict, a ceiling; what switches and hardware take is
-//! priced by draws of a profile.
+//! the switch there and back, which no recording has in it; what hardware does instead stays. Of a
+//! host where `bench calibrate` recorded exits it is known by how much both together differ from
+//! what is recorded, in which recording's own time is. Which exits go is [`profile::avoidable`]'s
+//! verdict, a ceiling; what switches and hardware take is priced by draws of a profile.
 
+use super::recording::is_msr;
 use super::sample::quantile;
 use crate::interval::{Interval, NORMAL};
 use arch::cpuid::Feature;
-use board::cost::CostProfile;
+use board::cost::{Beside, CostProfile};
 use cpu::CpuModel;
 use profile::avoidable::{Verdict, is_idle, is_left_to_kvm, judge};
 use profile::name::{detail_name, row_name};
-use profile::{Context, Detail, Key, Profile, Selection};
+use profile::{Context, Detail, Key, Profile, Selection, Shorthand};
 use std::collections::BTreeMap;
 use trace::exit_reason::{Isa, svm, vmx};
 
@@ -29,6 +31,8 @@ pub struct Saved {
     pub work_ns: u64,
     /// The same of those of which the recording does not tell whether they would go.
     pub unknown_ns: u64,
+    /// Whether the profile says what recordings of this form lack, and what is too much in them.
+    pub is_known: bool,
     /// Features that would take more away and are not the processor's, with the nanoseconds of
     /// such exits.
     pub lacking: Vec<(&'static str, u64)>,
@@ -51,8 +55,9 @@ pub struct SavedRow {
     pub count: u64,
     /// Mean nanoseconds from exit to entry, as they were recorded.
     pub recorded_ns: f64,
-    /// Nanoseconds of the switch that goes with it, likely.
-    pub switch_ns: f64,
+    /// Nanoseconds that go with it beside these, likely: of the switch, less what of these was
+    /// recording itself where that is known.
+    pub beside_ns: f64,
     /// Nanoseconds of what hardware does instead, likely.
     pub instead_ns: f64,
     /// Nanoseconds of all that is saved.
@@ -91,17 +96,21 @@ struct Kind {
     time_ns: u64,
     /// Of the feature's section.
     steps: &'static [&'static str],
+    /// What goes with it, where that was measured.
+    beside: Option<Beside>,
 }
 
-/// What the processor's features would save of a recorded profile; `None` if the recording does not
-/// say whose exits these are.
+/// What the processor's features would save of a profile that was recorded so, in its own words;
+/// `None` if the recording does not say whose exits these are.
 pub fn saved(
-    recorded: &Profile,
+    (recorded, by): (&Profile, &str),
     context: &Context,
     model: &CpuModel,
     costs: &CostProfile,
 ) -> Option<Saved> {
     let isa = recorded.isa.or(context.isa)?;
+    let recording = costs.fit.as_ref().and_then(|fit| fit.recording.as_ref());
+    let recording = recording.filter(|recording| recording.by == by);
     let (mut kinds, mut lacking) = (Vec::new(), BTreeMap::new());
     let (mut work_ns, mut unknown_ns, mut intercepted_ns) = (0, 0, 0);
     for (key, cell) in recorded.rows(&Selection::default()) {
@@ -125,6 +134,10 @@ pub fn saved(
                 count: cell.count,
                 time_ns: cell.time_ns,
                 steps: instead(isa, key),
+                beside: recording.map(|recording| match is_msr(isa, key) {
+                    true => recording.msr,
+                    false => recording.exit,
+                }),
             }),
         }
     }
@@ -134,6 +147,7 @@ pub fn saved(
         total,
         work_ns,
         unknown_ns,
+        is_known: recording.is_some(),
         lacking: lacking.into_iter().collect(),
         intercepted_ns,
         seconds: recorded.seconds(),
@@ -169,6 +183,10 @@ fn instead(isa: Isa, key: Key) -> &'static [&'static str] {
         }
     };
     match key.detail() {
+        // To the sender itself the hardware looks nobody up, and rings no doorbell.
+        Detail::Icr(command) if isa == Isa::Svm && command.shorthand == Shorthand::OnlySelf => {
+            &["write", "deliver"]
+        }
         Detail::Icr(_)
         | Detail::Hypercall { .. }
         | Detail::Register { offset: 0x300, is_write: true } => {
@@ -191,48 +209,57 @@ fn priced(kinds: &[Kind], isa: Isa, hertz: f64, costs: &CostProfile) -> (Vec<Sav
     let section = if isa == Isa::Svm { "avic" } else { "apicv" };
     let of = |kind: &Kind, prices: &Prices| {
         let steps: f64 = kind.steps.iter().map(|step| prices.figure(section, step)).sum();
-        (prices.switch(isa, hertz), steps)
+        let switch = || prices.switch(isa, hertz);
+        (kind.beside.map_or_else(switch, |beside| beside.mean), steps)
     };
     let net = |kind: &Kind, prices: &Prices| {
-        let (switch, steps) = of(kind, prices);
-        kind.time_ns as f64 + kind.count as f64 * (switch - steps)
+        let (beside, steps) = of(kind, prices);
+        kind.time_ns as f64 + kind.count as f64 * (beside - steps)
     };
     let fit = costs.fit.as_ref();
     let off = fit.map_or(0.0, |fit| fit.off);
     let draws = fit.map_or(DRAWS, |fit| fit.draws.len().max(1) as u64);
     let draws: Vec<Prices> = (0..draws).map(|seed| Prices::of(&costs.drawn(seed))).collect();
     let likely = Prices::of(costs);
-    let interval = |all: &dyn Fn(&Prices) -> f64, of_prices: f64| {
+    // By how much paths are off, and kinds of exits differ in what recording does: all together.
+    let interval = |all: &dyn Fn(&Prices) -> f64, of_prices: f64, of_kinds: f64| {
         let mut values: Vec<f64> = draws.iter().map(all).collect();
         values.sort_unstable_by(f64::total_cmp);
-        let (middle, more) = (all(&likely), NORMAL * off * of_prices);
+        let (middle, more) = (all(&likely), NORMAL * (off * of_prices).hypot(of_kinds));
         let [low, high] = [0.05, 0.95].map(|share| quantile(&values, share));
         let (below, above) = ((middle - low).max(0.0), (high - middle).max(0.0));
         [middle, middle - below.hypot(more), middle + above.hypot(more)]
     };
-    let priced_part = |kind: &Kind| (net(kind, &likely) - kind.time_ns as f64).abs();
+    let priced_part = |kind: &Kind| {
+        let (beside, steps) = of(kind, &likely);
+        kind.count as f64 * if kind.beside.is_some() { steps } else { (beside - steps).abs() }
+    };
+    let kinds_part = |kind: &Kind| kind.count as f64 * kind.beside.map_or(0.0, |one| one.deviation);
     let row = |kind: &Kind| {
-        let (switch_ns, instead_ns) = of(kind, &likely);
+        let (beside_ns, instead_ns) = of(kind, &likely);
         SavedRow {
             name: kind.name.clone(),
             feature: kind.feature,
             count: kind.count,
             recorded_ns: kind.time_ns as f64 / kind.count.max(1) as f64,
-            switch_ns,
+            beside_ns,
             instead_ns,
-            saved: interval(&|prices| net(kind, prices), priced_part(kind)),
+            saved: interval(&|prices| net(kind, prices), priced_part(kind), kinds_part(kind)),
         }
     };
     let mut rows: Vec<SavedRow> = kinds.iter().map(row).collect();
     rows.sort_by(|a, b| b.saved[0].total_cmp(&a.saved[0]));
     let all = |prices: &Prices| kinds.iter().map(|kind| net(kind, prices)).sum::<f64>();
-    let total = interval(&all, kinds.iter().map(priced_part).sum());
+    let (of_prices, of_kinds) =
+        (kinds.iter().map(priced_part).sum(), kinds.iter().map(kinds_part).sum());
+    let total = interval(&all, of_prices, of_kinds);
     (rows, total)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use board::cost::{Fit, Recording};
     use profile::{Cell, PackedDetail, Vcpu};
 
     fn recorded(isa: Isa, rows: &[(u32, PackedDetail, u64, u64)]) -> (Profile, Context) {
@@ -268,7 +295,46 @@ mod tests {
         let model = CpuModel::named(name).expect("a model");
         let costs = CostProfile::named(model.costs()).expect("its costs");
         let (profile, context) = recorded(isa, rows);
-        saved(&profile, &context, &model, &costs).expect("whose exits they are")
+        saved((&profile, "summed up"), &context, &model, &costs).expect("whose exits they are")
+    }
+
+    #[test]
+    fn what_recordings_of_that_form_lack_takes_the_place_of_the_switch_where_it_was_measured() {
+        let model = CpuModel::named("zen4").expect("a model");
+        let mut costs = CostProfile::named(model.costs()).expect("its costs");
+        let rows = [
+            (svm::MSR, PackedDetail::register(0xB0, true), 1000, 1200),
+            (svm::VINTR, PackedDetail::UNKNOWN, 100, 900),
+        ];
+        let (profile, context) = recorded(Isa::Svm, &rows);
+        let of = |costs: &CostProfile, by: &str| {
+            saved((&profile, by), &context, &model, costs).expect("whose exits they are")
+        };
+        let plain = of(&costs, "summed up");
+        costs.fit = Some(Fit {
+            host: "lathe".into(),
+            prior: "zen4".into(),
+            misfit: false,
+            off: 0.0,
+            figures: Vec::new(),
+            draws: Vec::new(),
+            recording: Some(Recording {
+                by: "summed up".into(),
+                exit: Beside { mean: 100.0, deviation: 0.0 },
+                msr: Beside { mean: -100.0, deviation: 0.0 },
+            }),
+        });
+        let found = of(&costs, "summed up");
+        assert!(!plain.is_known && found.is_known);
+        // Less a write of the APIC page, and a delivery.
+        let expected = 1000.0 * (1200.0 - 100.0 - 60.0) + 100.0 * (900.0 + 100.0 - 160.0);
+        assert!((found.total[0] - expected).abs() < 1.0, "{found:?}");
+        let other = of(&costs, "every event");
+        assert_eq!((other.is_known, other.total[0]), (false, plain.total[0]));
+        let recording = costs.fit.as_mut().and_then(|fit| fit.recording.as_mut());
+        recording.expect("it has one").msr.deviation = 50.0;
+        let wider = of(&costs, "summed up");
+        assert!(wider.total[1] < found.total[1] && found.total[2] < wider.total[2], "{wider:?}");
     }
 
     #[test]
@@ -313,6 +379,14 @@ mod tests {
         let rows = [(vmx::MSR_WRITE, PackedDetail::register(0x3F0, true), 10, 800)];
         let found = of("skylake-sp", Isa::Vmx, &rows);
         assert!(found.intercepted_ns == 0 && found.total[0] > 0.0, "{found:?}");
+    }
+
+    #[test]
+    fn an_ipi_to_the_sender_itself_is_a_write_and_a_delivery_and_rings_no_doorbell() {
+        let to = |shorthand: u32| PackedDetail::icr(0xF0 | shorthand << 18, true);
+        let of = |shorthand| of("zen4", Isa::Svm, &[(svm::MSR, to(shorthand), 10, 900)]);
+        assert_eq!(of(1).rows[0].instead_ns, 60.0 + 160.0);
+        assert_eq!(of(0).rows[0].instead_ns, 504.0 + 100.0);
     }
 
     #[test]

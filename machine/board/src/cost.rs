@@ -13,7 +13,7 @@ mod provenance;
 mod range;
 
 pub use file::CostError;
-pub use fit::Fit;
+pub use fit::{Beside, Fit, Recording};
 pub use provenance::Provenance;
 pub use range::{Entry, Range};
 

@@ -4,12 +4,14 @@
 
 use super::INTERRUPT;
 use crate::terminal;
+use crate::verb::exits::watch::{Watch, profile_of};
 use anyhow::{Context, bail};
 use bench::{Configuration, Inhibit, Outcome, VirtualMachine};
 use board::Images;
 use board::load::Source;
+use capture::live::Rung;
 use change::{Like, Output};
-use lab::calibrate::{Collected, Measured, MeasuredHost, OPTIONS, Row, collect};
+use lab::calibrate::{Collected, Measured, MeasuredHost, OPTIONS, Recorded, Row, collect};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,8 +20,10 @@ use std::time::{Duration, SystemTime};
 
 /// A life of the guest takes a second; a host that takes so much longer is not at rest.
 const LIMIT: Duration = Duration::from_secs(120);
-/// Samples of each figure in a life of the guest, and those before that do not count.
+/// What a life measures: samples of each figure, and those before that do not count.
 const SAMPLES: &str = "samples=200 warmup=20";
+/// What it does while exits are recorded: more of them than it has at its beginning.
+const EXITS: &str = "tests=exits samples=1000 warmup=0";
 /// Where KVM's modules say whether the feature is on.
 const SWITCHES: [&str; 2] =
     ["/sys/module/kvm_amd/parameters/avic", "/sys/module/kvm_intel/parameters/enable_apicv"];
@@ -33,27 +37,37 @@ pub(super) struct Arguments {
     /// Lives of the guest, each of which measures everything; how much they differ is kept
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeats: u32,
+    /// Leave out what a recording of exits lacks, for which they are recorded as exits record does
+    #[arg(long)]
+    no_recording: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let is_on = SWITCHES.iter().any(|path| matches!(read(path).as_str(), "Y" | "1"));
+    let tests = format!("{OPTIONS} {SAMPLES}");
     let mut guests = Collected::default();
     let mut loops: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for seed in 1..=arguments.repeats {
-        collect(&mut guests, "as is", &life(None, seed)?)?;
+        collect(&mut guests, "as is", &life(&tests, None, seed)?)?;
         if is_on {
-            collect(&mut guests, "inhibited", &life(Some(Inhibit::BlockIrq), seed)?)?;
+            collect(&mut guests, "inhibited", &life(&tests, Some(Inhibit::BlockIrq), seed)?)?;
         }
         for (name, nanoseconds) in bench::loops::measure() {
             loops.entry(name).or_default().push(nanoseconds);
         }
     }
+    let mut recorded = Recorded::default();
+    let recorded_by = match arguments.no_recording {
+        true => None,
+        false => record(&mut recorded, is_on, arguments.repeats)?,
+    };
     let loops = loops.iter().map(|(name, times)| Row::of_loop(&format!("loop {name}"), times));
     let measured = Measured {
         schema: Measured::SCHEMA,
         program: env!("CARGO_PKG_VERSION").to_owned(),
         host: host(&guests, is_on),
-        rows: guests.rows().into_iter().chain(loops).collect(),
+        recorded_by,
+        rows: guests.rows().into_iter().chain(recorded.rows()).chain(loops).collect(),
     };
     let text = measured.to_json()?;
     match &arguments.output {
@@ -69,9 +83,28 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What is recorded of exits with the feature off as `exits record` does it, since that takes time
+/// of its own and leaves some out; in which form, or nothing where exits cannot be recorded.
+fn record(recorded: &mut Recorded, is_on: bool, repeats: u32) -> anyhow::Result<Option<String>> {
+    let start = |rung| Watch::start(rung, None);
+    let mut watch = match start(Rung::Bpf).or_else(|_| start(Rung::Histogram)) {
+        Ok(watch) => watch,
+        Err(error) => {
+            remark!("avicenna: what recordings lack is not measured: {error:#}");
+            return Ok(None);
+        }
+    };
+    let inhibit = is_on.then_some(Inhibit::BlockIrq);
+    for seed in 1..=repeats {
+        collect(&mut Collected::default(), "recorded", &life(EXITS, inhibit, seed)?)?;
+        recorded.add(&profile_of(&watch.poll()?));
+    }
+    Ok(Some(watch.rung.name().to_owned()))
+}
+
 /// What the benchmark guest prints in a life.
-fn life(inhibit: Option<Inhibit>, seed: u32) -> anyhow::Result<String> {
-    let options = format!("output=memory {OPTIONS} {SAMPLES} seed={seed}");
+fn life(tests: &str, inhibit: Option<Inhibit>, seed: u32) -> anyhow::Result<String> {
+    let options = format!("output=memory {tests} seed={seed}");
     let configuration = Configuration { inhibit, ..Configuration::default() };
     let images = Images {
         kernel: Source { name: "benchmark", bytes: image::BENCHMARK },

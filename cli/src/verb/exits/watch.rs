@@ -9,7 +9,7 @@ use capture::live::bpf::{Bpf, KVM, Offsets};
 use capture::live::histogram::Histogram;
 use capture::sums::{Interval, RowKey, Sums};
 use profile::sampled::Sampled;
-use profile::{Selection, Summary};
+use profile::{Profile, Selection, Summary};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
@@ -166,14 +166,24 @@ impl Watch {
 
 /// What there was in an interval, of all machines or of one process's.
 pub fn summary_of(rung: Rung, interval: &Interval, start_ns: u64, process: Option<u32>) -> Summary {
-    let mut sampled = Sampled::new(start_ns);
-    collect(&mut sampled, interval);
+    let profile = profile_from(interval, start_ns);
     let mut processes: Vec<u32> = interval.rows.iter().map(|row| row.0.process).collect();
     processes.sort_unstable();
     processes.dedup();
     let about = context(&origin(rung), &names_of(processes));
     let selection = Selection { by_reason: true, process, ..Selection::default() };
-    Summary::new(&sampled.profile(), &about, &selection)
+    Summary::new(&profile, &about, &selection)
+}
+
+/// The exits of an interval.
+pub fn profile_of(interval: &Interval) -> Profile {
+    profile_from(interval, 0)
+}
+
+fn profile_from(interval: &Interval, start_ns: u64) -> Profile {
+    let mut sampled = Sampled::new(start_ns);
+    collect(&mut sampled, interval);
+    sampled.profile()
 }
 
 /// Names of the processes that appear, as the host has them now.

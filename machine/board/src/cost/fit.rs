@@ -24,6 +24,32 @@ pub struct Fit {
     pub figures: Vec<String>,
     /// Draws from what is known after the fit, each a value for every figure.
     pub draws: Vec<Vec<f64>>,
+    /// What recordings of exits that were made there lack, where it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording: Option<Recording>,
+}
+
+/// What an exit takes that is not recorded, beside what is: the switch there and back, less what
+/// recording takes between the two events.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recording {
+    /// How exits are recorded, in the recordings' own words.
+    pub by: String,
+    /// An exit that accesses no MSR.
+    pub exit: Beside,
+    /// One that does, of which the access is recorded, too.
+    pub msr: Beside,
+}
+
+/// Nanoseconds; less than none where recording takes more than the switch does.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Beside {
+    /// In the mean over kinds.
+    pub mean: f64,
+    /// By how much kinds differ: their standard deviation.
+    pub deviation: f64,
 }
 
 impl CostProfile {
@@ -80,6 +106,12 @@ impl CostProfile {
             let (profile, figure) = (self.name.clone(), "fit.off".to_owned());
             return Err(CostError::Value { profile, figure, value: fit.off });
         }
+        for Beside { mean, deviation } in fit.recording.iter().flat_map(|one| [one.exit, one.msr]) {
+            if !(mean.is_finite() && deviation.is_finite() && deviation >= 0.0) {
+                let (profile, figure) = (self.name.clone(), "fit.recording".to_owned());
+                return Err(CostError::Value { profile, figure, value: deviation });
+            }
+        }
         let is_known = |name: &String| {
             self.figures()
                 .any(|((section, figure), _)| name.split_once('.') == Some((section, figure)))
@@ -118,6 +150,11 @@ mod tests {
             off: 0.004,
             figures: vec!["event.iret".into(), "event.delivery".into()],
             draws: vec![vec![41.0, 100.0], vec![59.0, 90.0]],
+            recording: Some(Recording {
+                by: "summed up".into(),
+                exit: Beside { mean: 312.5, deviation: 10.5 },
+                msr: Beside { mean: -500.0, deviation: 20.0 },
+            }),
         });
         profile
     }
@@ -144,6 +181,15 @@ mod tests {
             let error = CostProfile::parse("mine.toml", &bad).expect_err(to).to_string();
             assert!(error.contains("draw 0 of its fit"), "{error}");
         }
+    }
+
+    #[test]
+    fn recording_of_which_kinds_differ_by_less_than_nothing_is_refused() {
+        let good = fitted().to_toml();
+        let bad = good.replace("10.5", "-10.5");
+        assert_ne!(bad, good);
+        let error = CostProfile::parse("mine.toml", &bad).expect_err("-10.5").to_string();
+        assert!(error.contains("fit.recording"), "{error}");
     }
 
     #[test]

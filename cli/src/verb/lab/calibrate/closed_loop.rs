@@ -103,7 +103,7 @@ fn recorded(
     let file = capture::sums::read(worked.recording.as_slice())?;
     let (profile, context) = (profile_of(&file), context(&file.origin, &file.names));
     let total = |costs: &CostProfile| {
-        let found = saved(&profile, &context, &host.model, costs);
+        let found = saved((&profile, &file.origin.format), &context, &host.model, costs);
         anyhow::Ok(found.context("the recording does not say whose exits these are")?.total)
     };
     let Seen { measured, known, .. } = seen;

@@ -19,10 +19,14 @@ use trace::exit_reason::Isa;
 
 /// What it cannot know, whatever was recorded.
 const UNKNOWN: &str = "\
-Not known: what of the recorded times recording itself took, and other threads meanwhile; IPIs to
-vCPUs that do not run and ends of level interrupts, which exit all the same; what KVM does between
-its tracepoints besides the switch; how much sooner interrupts come; whether something inhibits the
-feature (avicenna check).
+Not known: what other threads took meanwhile; IPIs to vCPUs that do not run and ends of level
+interrupts, which exit all the same; what KVM does between its tracepoints besides the switch; how
+much sooner interrupts come; whether something inhibits the feature (avicenna check).
+";
+/// Of a recording in another form than was measured, or where nothing was.
+const NOT_MEASURED: &str = "\
+What recording itself took is in these times: the profile does not say how much that is of a
+recording in this form (bench calibrate measures it as exits record does it).
 ";
 
 pub(super) fn run(recording: &Path, host: &Host) -> anyhow::Result<ExitCode> {
@@ -48,7 +52,8 @@ pub(super) fn run(recording: &Path, host: &Host) -> anyhow::Result<ExitCode> {
         for warning in &analysis.origin.warnings {
             remark!("avicenna: {}: {warning}", analysis.name);
         }
-        let found = saved(&analysis.profile, &analysis.context, &host.model, &costs);
+        let recorded = (&analysis.profile, analysis.origin.format.as_str());
+        let found = saved(recorded, &analysis.context, &host.model, &costs);
         let found = found.context("it does not say whose exits these are")?;
         let of = format!("{} ({})", costs.name, whence(&costs));
         terminal::print(&text(&analysis.name, host.model.name(), &of, &found));
@@ -59,8 +64,8 @@ pub(super) fn run(recording: &Path, host: &Host) -> anyhow::Result<ExitCode> {
 /// What is said of it.
 fn text(name: &str, model: &str, costs: &str, found: &Saved) -> String {
     let Saved { total, work_ns, unknown_ns, lacking, intercepted_ns, seconds, vcpus, .. } = found;
-    let share = |ms: f64| if *work_ns > 0 { ms * 1e8 / *work_ns as f64 } else { 0.0 };
     let work_ms = *work_ns as f64 / 1e6;
+    let percent = |ms: f64, of: f64| if of > 0.0 { ms * 100.0 / of } else { 0.0 };
     let mut text = format!(
         "{name}: {seconds:.1} s, {vcpus} vCPUs; exits took {work_ms:.1} ms from exit to entry, \
          waiting left out\n"
@@ -72,8 +77,9 @@ fn text(name: &str, model: &str, costs: &str, found: &Saved) -> String {
         let _ = write!(
             text,
             "{model} would save {likely:.1} ms of processor time ({low:.1} to {high:.1}), {:.1} % of \
-             that, by the cost profile {costs}; likely and 90 % interval\n{}",
-            share(likely),
+             that, by the cost profile {costs}; likely and 90 % interval \
+             of prices alone\n{}",
+            percent(likely, work_ms),
             grid(found).to_text_within(terminal::columns())
         );
     }
@@ -83,7 +89,7 @@ fn text(name: &str, model: &str, costs: &str, found: &Saved) -> String {
             text,
             "Of {ms:.1} ms ({:.1} %) the recording does not tell whether they would go; they are \
              not counted (exits report says which, and why)",
-            share(ms)
+            percent(ms, work_ms)
         );
     }
     for (feature, ns) in lacking {
@@ -97,13 +103,15 @@ fn text(name: &str, model: &str, costs: &str, found: &Saved) -> String {
             "{ms:.1} ms are writes of the self-IPI register, which KVM intercepts with AVIC, too"
         );
     }
+    if !found.is_known {
+        text += NOT_MEASURED;
+    }
     text + UNKNOWN
 }
 
 fn grid(found: &Saved) -> Grid {
-    let columns =
-        ["exit", "feature", "exits", "recorded ns", "switch ns", "instead ns", "saved ms"];
-    let mut grid = Grid::new("Saved", &columns);
+    let columns = ["exit", "feature", "exits", "recorded", "beside", "instead", "saved ms"];
+    let mut grid = Grid::new("Saved; of each exit, in ns", &columns);
     for row in &found.rows {
         let [likely, low, high] = row.saved.map(|ns| ns / 1e6);
         grid.rows.push(vec![
@@ -111,7 +119,7 @@ fn grid(found: &Saved) -> Grid {
             Value::text(row.feature),
             Value::Count(row.count),
             Value::Number(row.recorded_ns, 0),
-            Value::Number(row.switch_ns, 0),
+            Value::Number(row.beside_ns, 0),
             Value::Number(row.instead_ns, 0),
             Value::text(format!("{likely:.2} ({low:.2} to {high:.2})")),
         ]);
