@@ -15,9 +15,7 @@ trap 'rm -rf "$work"' EXIT
 workload=$root/target/guest/workload.elf
 [ -e "$workload" ] || (cd "$root" && cargo xtask guest > /dev/null)
 kernel="" initrd=""
-# The files stand last: where they are not kept yet, fetching them is told before.
-images=$(cd "$root" && cargo xtask kernel "$avicenna" | tail -n 1)
-if [ -n "$images" ]; then kernel=${images%% *} initrd=${images##* }; fi
+if images=$(cd "$root" && cargo xtask kernel "$avicenna"); then kernel=${images%% *} initrd=${images##* }; fi
 
 # A field of the kernel's setup header, little-endian. [Linux, x86 boot protocol]
 field() { # offset, bytes

@@ -194,7 +194,7 @@ pub(crate) fn kernel(program: &Path, name: &str) -> Option<PathBuf> {
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
     let folder = cache.join("avicenna/kernels").join(name);
     if !folder.is_dir() {
-        println!("fetching the kernel of {name}");
+        eprintln!("fetching the kernel of {name}");
         let _ = said(Command::new(program).args(["lab", "exec", "--kernel", name, "--", "check"]));
     }
     folder.is_dir().then_some(folder)

@@ -39,7 +39,7 @@ pub(super) fn tree(
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
-    println!("fetching {} of {release}", packages.join(", "));
+    eprintln!("fetching {} of {release}", packages.join(", "));
     let apt = Apt::prepare(&folder.join("apt"), release, false)?;
     apt.run(&["update"])
         .and_then(|()| apt.run(&[&["--download-only", "-y", "install"], packages].concat()))
