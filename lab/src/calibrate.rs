@@ -30,7 +30,7 @@ pub use fit::{Data, Fitted, fit};
 pub use measured::{Measured, MeasuredHost, Row};
 pub use misfit::{Misfit, OtherClock};
 pub use narrowed::narrowed;
-pub use place::{Bench, Moment, OPTIONS, Place, WITHOUT};
+pub use place::{Bench, Moment, OPTIONS, Place};
 pub use predict::{Predicted, predict, steps};
 pub use recorded::{Saved, SavedRow, saved};
 pub use recording::Recorded;

@@ -59,17 +59,7 @@ pub fn from_rows(title: &str, rows: &[PrintedRow]) -> (Profile, ExtraNames) {
     }
     cells.sort_by_key(|row| row.0);
     let vcpu = Vcpu { process: 0, thread: 0, number: 0, cells, unpaired: 0, discarded: 0 };
-    let profile = Profile {
-        vcpus: vec![vcpu],
-        tallies: Vec::new(),
-        inhibits: Vec::new(),
-        events: 0,
-        lost_events: 0,
-        ignored: 0,
-        isa,
-        span_ns: None,
-    };
-    (profile, extra)
+    (Profile::of(vec![vcpu], isa), extra)
 }
 
 /// The vendor whose spelling most names have.

@@ -43,6 +43,22 @@ pub struct Profile {
     pub span_ns: Option<(u64, u64)>,
 }
 
+impl Profile {
+    /// Of these vCPUs, and nothing else.
+    pub fn of(vcpus: Vec<Vcpu>, isa: Option<Isa>) -> Self {
+        Self {
+            vcpus,
+            tallies: Vec::new(),
+            inhibits: Vec::new(),
+            events: 0,
+            lost_events: 0,
+            ignored: 0,
+            isa,
+            span_ns: None,
+        }
+    }
+}
+
 impl Part {
     /// Ends the recording: exits still open are dropped, since nobody saw how long they lasted.
     pub fn finish(mut self) -> Profile {

@@ -86,16 +86,9 @@ impl Sampled {
             unpaired: 0,
             discarded: 0,
         });
-        let mut profile = Profile {
-            vcpus: vcpus.collect(),
-            tallies: Vec::new(),
-            inhibits: Vec::new(),
-            events: self.events,
-            lost_events: 0,
-            ignored: 0,
-            isa: self.isa,
-            span_ns: Some((self.start_ns, self.end_ns)),
-        };
+        let mut profile = Profile::of(vcpus.collect(), self.isa);
+        profile.events = self.events;
+        profile.span_ns = Some((self.start_ns, self.end_ns));
         crate::profile::align_blocks(&mut profile.vcpus);
         profile
     }

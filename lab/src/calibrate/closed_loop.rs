@@ -5,7 +5,7 @@
 use super::fit::{Data, Fitted, fit};
 use super::measured::{Measured, MeasuredHost};
 use super::misfit::Misfit;
-use super::place::{Bench, Moment, Place, WITHOUT};
+use super::place::{Bench, Moment, Place};
 use super::response::Model;
 use super::sample::{Draws, sample};
 use crate::interval::{Interval, interval};
@@ -117,7 +117,7 @@ pub fn know(
     for round in 0..options.rounds {
         watch.stage("measuring under the fitted costs");
         let profile = model.profile(base, &fitted.costs)?;
-        let there = place.calibrate(1, &[WITHOUT], &profile, Moment(round.into()), watch)?;
+        let there = place.calibrate(1, &profile, Moment(round.into()), watch)?;
         let times: Vec<_> = there.rows.into_iter().map(|row| (row.name, row.value)).collect();
         let expected = model.times(&fitted.costs);
         model.recenter(&fitted.costs, &times)?;
@@ -150,7 +150,7 @@ fn try_out(
     for (number, costs) in draws.iter().enumerate() {
         watch.stage(&format!("measuring under draw {} of {}", number + 1, draws.len()));
         let profile = model.profile(base, costs)?;
-        let there = place.calibrate(1, &[WITHOUT], &profile, Moment(number as u64), watch)?;
+        let there = place.calibrate(1, &profile, Moment(number as u64), watch)?;
         for (row, expected) in model.times(costs).into_iter().enumerate() {
             let own = there.row(&model.rows[row]);
             let own = own.with_context(|| format!("{} was not measured again", model.rows[row]))?;
@@ -202,7 +202,7 @@ pub fn hidden(
     let host = of.base.drawn(seed);
     let moment = |number: u64| Moment(1000 + (1 + LIVES) * seed + number);
     watch.stage(&format!("hidden host {seed}: measuring"));
-    let measured = place.calibrate(options.repeats, &[], &host, moment(0), watch)?;
+    let measured = place.calibrate_whole(options.repeats, &host, moment(0), watch)?;
     let known = know(place, of.base, of.model, &measured, options, watch)?;
     watch.stage(&format!("hidden host {seed}: predicting"));
     let mut runs = Vec::new();

@@ -107,8 +107,23 @@ impl Measured {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// Rows of a host of that name.
+    pub(crate) fn of_lathe(rows: Vec<Row>) -> Measured {
+        let host = MeasuredHost {
+            name: "lathe".into(),
+            date: "2026-01-02".into(),
+            vendor: String::new(),
+            signature: String::new(),
+            kernel: String::new(),
+            tsc_khz: 1,
+            is_on: true,
+            mitigations: Default::default(),
+        };
+        Measured { schema: 1, program: String::new(), host, recorded_by: None, rows }
+    }
 
     #[test]
     fn the_published_schema_is_that_of_the_type() {

@@ -66,6 +66,7 @@ fn digits(value: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::calibrate::fit::{fit, tests::data};
+    use crate::calibrate::measured::tests::of_lathe;
     use crate::calibrate::response::tests::model;
     use crate::calibrate::sample::sample;
     use board::cost::Basis;
@@ -76,23 +77,7 @@ mod tests {
         let model = model();
         let data = data(&model.times(&[180.0, 130.0, 50.0]));
         let draws = sample(&model, &data, &fit(&model, &data), 200);
-        let host = crate::calibrate::measured::MeasuredHost {
-            name: "lathe".into(),
-            date: "2026-01-02".into(),
-            vendor: String::new(),
-            signature: String::new(),
-            kernel: String::new(),
-            tsc_khz: 1,
-            is_on: true,
-            mitigations: Default::default(),
-        };
-        let measured = Measured {
-            schema: 1,
-            program: String::new(),
-            host,
-            recorded_by: None,
-            rows: Vec::new(),
-        };
+        let measured = of_lathe(Vec::new());
         let fitted =
             narrowed(&base, &measured, &model, &draws, false).expect("figures of the profile");
         assert_eq!(fitted.event.delivery.basis, Basis::Fitted);

@@ -17,9 +17,6 @@ const LIMIT: Picoseconds = Picoseconds::from_milliseconds(600_000);
 /// Where the emulated host writes what it measured.
 const FILE: &str = "/measured.json";
 
-/// Has `bench calibrate` leave out what recording takes, of which the lab's costs say nothing.
-pub const WITHOUT: &str = "--no-recording";
-
 /// A period of the host's scheduling timer, over which moments are spread.
 const PERIOD: Picoseconds = Picoseconds::from_milliseconds(4);
 
@@ -81,7 +78,7 @@ impl<'a> Place<'a> {
     ) -> anyhow::Result<Vec<(String, f64)>> {
         match what {
             Bench::Calibrate(repeats) => {
-                let measured = self.calibrate(repeats, &[WITHOUT], profile, moment, watch)?;
+                let measured = self.calibrate(repeats, profile, moment, watch)?;
                 Ok(measured.rows.into_iter().map(|row| (row.name, row.value)).collect())
             }
             Bench::Steps(steps) => {
@@ -92,8 +89,29 @@ impl<'a> Place<'a> {
     }
 
     /// What the host itself would write, which knows nothing of the profile but how long things
-    /// take: `bench calibrate` with more options.
+    /// take, less what recordings lack.
     pub fn calibrate(
+        &mut self,
+        repeats: u32,
+        profile: &CostProfile,
+        moment: Moment,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<Measured> {
+        self.written(repeats, &["--no-recording"], profile, moment, watch)
+    }
+
+    /// All that the host itself would write.
+    pub(super) fn calibrate_whole(
+        &mut self,
+        repeats: u32,
+        profile: &CostProfile,
+        moment: Moment,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<Measured> {
+        self.written(repeats, &[], profile, moment, watch)
+    }
+
+    fn written(
         &mut self,
         repeats: u32,
         options: &[&str],
@@ -106,7 +124,8 @@ impl<'a> Place<'a> {
         let mut words: Vec<String> = words.map(str::to_owned).into();
         words.push(repeats.to_string());
         words.extend(options.iter().map(|option| (*option).to_owned()));
-        let status = self.session.run(&Command::new(words), LIMIT, watch)?;
+        let command = Command::new(words);
+        let status = self.session.run(&command, LIMIT, watch)?;
         anyhow::ensure!(status == 0, "bench calibrate ended with status {status} there");
         let text = String::from_utf8(self.session.get(FILE, watch)?)?;
         Measured::parse(&text)

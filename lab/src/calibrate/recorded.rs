@@ -8,6 +8,7 @@
 use super::recording::is_msr;
 use super::sample::quantile;
 use crate::interval::{Interval, NORMAL};
+use arch::apic::Register;
 use arch::cpuid::Feature;
 use board::cost::{Beside, CostProfile};
 use cpu::CpuModel;
@@ -94,8 +95,8 @@ struct Kind {
     feature: &'static str,
     count: u64,
     time_ns: u64,
-    /// Of the feature's section.
-    steps: &'static [&'static str],
+    /// What hardware does instead.
+    instead: Instead,
     /// What goes with it, where that was measured.
     beside: Option<Beside>,
 }
@@ -133,7 +134,7 @@ pub fn saved(
                 feature: judged.feature,
                 count: cell.count,
                 time_ns: cell.time_ns,
-                steps: instead(isa, key),
+                instead: instead(isa, key),
                 beside: recording.map(|recording| match is_msr(isa, key) {
                     true => recording.msr,
                     false => recording.exit,
@@ -141,7 +142,10 @@ pub fn saved(
             }),
         }
     }
-    let (rows, total) = priced(&kinds, isa, model.core_hertz() as f64, costs);
+    let pricing = Pricing::of(isa, model.core_hertz() as f64, costs);
+    let total = pricing.interval(&kinds);
+    let mut rows: Vec<SavedRow> = kinds.into_iter().map(|kind| pricing.row(kind)).collect();
+    rows.sort_by(|a, b| b.saved[0].total_cmp(&a.saved[0]));
     Some(Saved {
         rows,
         total,
@@ -174,86 +178,140 @@ fn has(model: &CpuModel, feature: &str) -> bool {
     }
 }
 
-/// What hardware does where such an exit was, by the names of costs.
-fn instead(isa: Isa, key: Key) -> &'static [&'static str] {
+/// What hardware does where such an exit was, by the names of costs in the feature's section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Instead {
+    likely: &'static [&'static str],
+    /// At least, where the recording does not say which.
+    least: &'static [&'static str],
+}
+
+/// An IPI to another processor, by AVIC.
+const TO_ANOTHER: &[&str] = &["send", "doorbell"];
+/// And to the sender itself: nobody is looked up, and no doorbell rings.
+const TO_ITSELF: &[&str] = &["write", "deliver"];
+
+fn instead(isa: Isa, key: Key) -> Instead {
     let delivers = match isa {
         Isa::Svm => key.reason() == svm::VINTR,
         Isa::Vmx => {
             matches!(key.reason() & 0xffff, vmx::INTERRUPT_WINDOW | vmx::TPR_BELOW_THRESHOLD)
         }
     };
-    match key.detail() {
-        // To the sender itself the hardware looks nobody up, and rings no doorbell.
-        Detail::Icr(command) if isa == Isa::Svm && command.shorthand == Shorthand::OnlySelf => {
-            &["write", "deliver"]
-        }
-        Detail::Icr(_)
-        | Detail::Hypercall { .. }
-        | Detail::Register { offset: 0x300, is_write: true } => {
-            if isa == Isa::Svm {
-                &["send", "doorbell"]
-            } else {
-                &["send"]
-            }
-        }
-        Detail::Register { is_write: true, .. } => &["write"],
-        Detail::Register { is_write: false, .. } => &["read"],
-        Detail::Vector { .. } => &["posted", "deliver"],
+    let likely: &[&str] = match (isa, key.detail()) {
+        (Isa::Svm, Detail::Icr(command)) if command.shorthand == Shorthand::OnlySelf => TO_ITSELF,
+        (_, detail) if sends(detail) => match isa {
+            Isa::Svm => TO_ANOTHER,
+            Isa::Vmx => &["send"],
+        },
+        (_, Detail::Register { is_write: true, .. }) => &["write"],
+        (_, Detail::Register { is_write: false, .. }) => &["read"],
+        (_, Detail::Vector { .. }) => &["posted", "deliver"],
         _ if delivers => &["deliver"],
         _ => &[],
-    }
+    };
+    // An access to the APIC page is recorded without what was written.
+    let is_to_anybody = isa == Isa::Svm && matches!(key.detail(), Detail::Register { .. });
+    let least = if is_to_anybody && sends(key.detail()) { TO_ITSELF } else { likely };
+    Instead { likely, least }
 }
 
-/// Each kind by the likely prices and by draws of all, which go together.
-fn priced(kinds: &[Kind], isa: Isa, hertz: f64, costs: &CostProfile) -> (Vec<SavedRow>, Interval) {
-    let section = if isa == Isa::Svm { "avic" } else { "apicv" };
-    let of = |kind: &Kind, prices: &Prices| {
-        let steps: f64 = kind.steps.iter().map(|step| prices.figure(section, step)).sum();
-        let switch = || prices.switch(isa, hertz);
-        (kind.beside.map_or_else(switch, |beside| beside.mean), steps)
-    };
-    let net = |kind: &Kind, prices: &Prices| {
-        let (beside, steps) = of(kind, prices);
-        kind.time_ns as f64 + kind.count as f64 * (beside - steps)
-    };
-    let fit = costs.fit.as_ref();
-    let off = fit.map_or(0.0, |fit| fit.off);
-    let draws = fit.map_or(DRAWS, |fit| fit.draws.len().max(1) as u64);
-    let draws: Vec<Prices> = (0..draws).map(|seed| Prices::of(&costs.drawn(seed))).collect();
-    let likely = Prices::of(costs);
-    // By how much paths are off, and kinds of exits differ in what recording does: all together.
-    let interval = |all: &dyn Fn(&Prices) -> f64, of_prices: f64, of_kinds: f64| {
-        let mut values: Vec<f64> = draws.iter().map(all).collect();
-        values.sort_unstable_by(f64::total_cmp);
-        let (middle, more) = (all(&likely), NORMAL * (off * of_prices).hypot(of_kinds));
-        let [low, high] = [0.05, 0.95].map(|share| quantile(&values, share));
+fn sends(detail: Detail) -> bool {
+    const COMMAND: u16 = Register::Command.offset();
+    matches!(
+        detail,
+        Detail::Icr(_)
+            | Detail::Hypercall { .. }
+            | Detail::Register { offset: COMMAND, is_write: true }
+    )
+}
+
+/// By what exits that go are priced.
+struct Pricing {
+    isa: Isa,
+    /// Of the cores.
+    hertz: f64,
+    likely: Prices,
+    /// All prices together, each time.
+    draws: Vec<Prices>,
+    /// The share by which paths are off although prices are right.
+    off: f64,
+}
+
+impl Pricing {
+    fn of(isa: Isa, hertz: f64, costs: &CostProfile) -> Self {
+        let fit = costs.fit.as_ref();
+        let draws = fit.map_or(DRAWS, |fit| fit.draws.len().max(1) as u64);
+        Self {
+            isa,
+            hertz,
+            likely: Prices::of(costs),
+            draws: (0..draws).map(|seed| Prices::of(&costs.drawn(seed))).collect(),
+            off: fit.map_or(0.0, |fit| fit.off),
+        }
+    }
+
+    fn steps(&self, steps: &[&'static str], prices: &Prices) -> f64 {
+        let section = if self.isa == Isa::Svm { "avic" } else { "apicv" };
+        steps.iter().map(|step| prices.figure(section, step)).sum()
+    }
+
+    /// What goes with an exit of the kind beside what was recorded.
+    fn beside(&self, kind: &Kind, prices: &Prices) -> f64 {
+        kind.beside.map_or_else(|| prices.switch(self.isa, self.hertz), |beside| beside.mean)
+    }
+
+    /// What these save if hardware takes such steps instead.
+    fn net(
+        &self,
+        kinds: &[Kind],
+        prices: &Prices,
+        steps: impl Fn(&Kind) -> &'static [&'static str],
+    ) -> f64 {
+        let of = |kind: &Kind| {
+            let each = self.beside(kind, prices) - self.steps(steps(kind), prices);
+            kind.time_ns as f64 + kind.count as f64 * each
+        };
+        kinds.iter().map(of).sum()
+    }
+
+    /// Of all of these together. By how much paths are off, and by how much kinds of exits differ
+    /// in what recording does, goes together too.
+    fn interval(&self, kinds: &[Kind]) -> Interval {
+        let spread = |steps: fn(&Kind) -> &'static [&'static str]| {
+            let net = |prices| self.net(kinds, prices, steps);
+            let mut values: Vec<f64> = self.draws.iter().map(net).collect();
+            values.sort_unstable_by(f64::total_cmp);
+            values
+        };
+        let middle = self.net(kinds, &self.likely, |kind| kind.instead.likely);
+        let low = quantile(&spread(|kind| kind.instead.likely), 0.05);
+        let high = quantile(&spread(|kind| kind.instead.least), 0.95);
         let (below, above) = ((middle - low).max(0.0), (high - middle).max(0.0));
+        let of = |each: &dyn Fn(&Kind) -> f64| -> f64 {
+            kinds.iter().map(|kind| kind.count as f64 * each(kind)).sum()
+        };
+        let priced = of(&|kind| {
+            let steps = self.steps(kind.instead.likely, &self.likely);
+            let switch = if kind.beside.is_some() { 0.0 } else { self.beside(kind, &self.likely) };
+            (switch - steps).abs()
+        });
+        let differing = of(&|kind| kind.beside.map_or(0.0, |beside| beside.deviation));
+        let more = NORMAL * (self.off * priced).hypot(differing);
         [middle, middle - below.hypot(more), middle + above.hypot(more)]
-    };
-    let priced_part = |kind: &Kind| {
-        let (beside, steps) = of(kind, &likely);
-        kind.count as f64 * if kind.beside.is_some() { steps } else { (beside - steps).abs() }
-    };
-    let kinds_part = |kind: &Kind| kind.count as f64 * kind.beside.map_or(0.0, |one| one.deviation);
-    let row = |kind: &Kind| {
-        let (beside_ns, instead_ns) = of(kind, &likely);
+    }
+
+    fn row(&self, kind: Kind) -> SavedRow {
         SavedRow {
-            name: kind.name.clone(),
+            recorded_ns: kind.time_ns as f64 / kind.count.max(1) as f64,
+            beside_ns: self.beside(&kind, &self.likely),
+            instead_ns: self.steps(kind.instead.likely, &self.likely),
+            saved: self.interval(std::slice::from_ref(&kind)),
+            name: kind.name,
             feature: kind.feature,
             count: kind.count,
-            recorded_ns: kind.time_ns as f64 / kind.count.max(1) as f64,
-            beside_ns,
-            instead_ns,
-            saved: interval(&|prices| net(kind, prices), priced_part(kind), kinds_part(kind)),
         }
-    };
-    let mut rows: Vec<SavedRow> = kinds.iter().map(row).collect();
-    rows.sort_by(|a, b| b.saved[0].total_cmp(&a.saved[0]));
-    let all = |prices: &Prices| kinds.iter().map(|kind| net(kind, prices)).sum::<f64>();
-    let (of_prices, of_kinds) =
-        (kinds.iter().map(priced_part).sum(), kinds.iter().map(kinds_part).sum());
-    let total = interval(&all, of_prices, of_kinds);
-    (rows, total)
+    }
 }
 
 #[cfg(test)]
@@ -276,16 +334,8 @@ mod tests {
             unpaired: 0,
             discarded: 0,
         };
-        let profile = Profile {
-            vcpus: vec![vcpu],
-            tallies: Vec::new(),
-            inhibits: Vec::new(),
-            events: 0,
-            lost_events: 0,
-            ignored: 0,
-            isa: Some(isa),
-            span_ns: Some((0, 1_000_000_000)),
-        };
+        let mut profile = Profile::of(vec![vcpu], Some(isa));
+        profile.span_ns = Some((0, 1_000_000_000));
         let mut context = Context::default();
         context.evidence.has_msr = true;
         (profile, context)
@@ -296,6 +346,19 @@ mod tests {
         let costs = CostProfile::named(model.costs()).expect("its costs");
         let (profile, context) = recorded(isa, rows);
         saved((&profile, "summed up"), &context, &model, &costs).expect("whose exits they are")
+    }
+
+    /// A fit that leaves all prices as they are.
+    fn fit(recording: Option<Recording>) -> Fit {
+        Fit {
+            host: "lathe".into(),
+            prior: "zen4".into(),
+            misfit: false,
+            off: 0.0,
+            figures: Vec::new(),
+            draws: vec![Vec::new()],
+            recording,
+        }
     }
 
     #[test]
@@ -311,19 +374,11 @@ mod tests {
             saved((&profile, by), &context, &model, costs).expect("whose exits they are")
         };
         let plain = of(&costs, "summed up");
-        costs.fit = Some(Fit {
-            host: "lathe".into(),
-            prior: "zen4".into(),
-            misfit: false,
-            off: 0.0,
-            figures: Vec::new(),
-            draws: Vec::new(),
-            recording: Some(Recording {
-                by: "summed up".into(),
-                exit: Beside { mean: 100.0, deviation: 0.0 },
-                msr: Beside { mean: -100.0, deviation: 0.0 },
-            }),
-        });
+        costs.fit = Some(fit(Some(Recording {
+            by: "summed up".into(),
+            exit: Beside { mean: 100.0, deviation: 0.0 },
+            msr: Beside { mean: -100.0, deviation: 0.0 },
+        })));
         let found = of(&costs, "summed up");
         assert!(!plain.is_known && found.is_known);
         // Less a write of the APIC page, and a delivery.
@@ -387,6 +442,20 @@ mod tests {
         let of = |shorthand| of("zen4", Isa::Svm, &[(svm::MSR, to(shorthand), 10, 900)]);
         assert_eq!(of(1).rows[0].instead_ns, 60.0 + 160.0);
         assert_eq!(of(0).rows[0].instead_ns, 504.0 + 100.0);
+    }
+
+    #[test]
+    fn the_interval_of_an_ipi_of_which_it_is_not_known_to_whom_holds_one_to_the_sender() {
+        let unknown = (svm::NESTED_PAGE_FAULT, PackedDetail::register(0x300, true), 10, 900);
+        let model = CpuModel::named("zen4").expect("a model");
+        let mut costs = CostProfile::named(model.costs()).expect("its costs");
+        costs.fit = Some(fit(None));
+        let (profile, context) = recorded(Isa::Svm, &[unknown]);
+        let found = saved((&profile, ""), &context, &model, &costs).expect("whose exits they are");
+        let [likely, low, high] = found.total;
+        let to_itself = likely + 10.0 * (504.0 + 100.0 - 60.0 - 160.0);
+        assert_eq!(found.rows[0].instead_ns, 504.0 + 100.0);
+        assert!((low - likely).abs() < 1e-6 && (high - to_itself).abs() < 1e-6, "{found:?}");
     }
 
     #[test]

@@ -2,28 +2,37 @@
 //! by themselves as they are recorded.
 
 use super::measured::{Measured, Row};
+use arch::apic::Register;
 use board::cost::{Beside, Recording};
 use profile::{Detail, Key, Profile, Selection};
 use std::collections::BTreeMap;
 use trace::exit_reason::{Isa, svm, vmx};
 
-/// In names of rows that hold what was recorded of exits, from exit to entry.
-const RECORDED: &str = "recorded";
+/// Begins names of rows that hold what was recorded of exits, from exit to entry.
+const RECORDED: &str = "recorded ";
 /// The guest's own turn of the loop without an exit.
 const NOTHING: &str = "nothing";
 /// The kind without an MSR.
 const PLAIN: &str = "cpuid";
+/// Those with one, each the register of the x2APIC that it accesses and whether it writes.
+const ACCESSES: [(Register, bool, &str); 4] = [
+    (Register::Id, false, "x2apic apic_read_id"),
+    (Register::TaskPriority, true, "x2apic apic_write_task_priority"),
+    (Register::InitialCount, true, "x2apic apic_write_initial_count"),
+    (Register::CurrentCount, false, "x2apic apic_read_current_count"),
+];
 
 /// Means of what was recorded of some kinds, a life of the guest each time.
 #[derive(Clone, Debug, Default)]
 pub struct Recorded(BTreeMap<&'static str, (u64, Vec<f64>)>);
 
 impl Recorded {
-    /// What a life had.
-    pub fn add(&mut self, life: &Profile) {
+    /// What a life in this process had; other virtual machines of the host are left out.
+    pub fn add(&mut self, life: &Profile, process: u32) {
         let Some(isa) = life.isa else { return };
+        let own = Selection { process: Some(process), ..Selection::default() };
         let mut sums: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-        for (key, cell) in life.rows(&Selection::default()) {
+        for (key, cell) in life.rows(&own) {
             let Some(kind) = kind(isa, key) else { continue };
             let (count, time) = sums.entry(kind).or_default();
             (*count, *time) = (*count + cell.count, *time + cell.time_ns);
@@ -35,12 +44,17 @@ impl Recorded {
         }
     }
 
+    /// Whether no such exit was seen.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// In nanoseconds.
     pub fn rows(&self) -> Vec<Row> {
         let all = self.0.iter();
         let row = |(kind, (samples, means)): (&&str, &(u64, Vec<f64>))| Row {
             samples: *samples,
-            ..Row::of_loop(&format!("{RECORDED} {kind}"), means)
+            ..Row::of_loop(&format!("{RECORDED}{kind}"), means)
         };
         all.map(row).collect()
     }
@@ -54,16 +68,9 @@ fn kind(isa: Isa, key: Key) -> Option<&'static str> {
     };
     match key.detail() {
         _ if is_cpuid => Some(PLAIN),
-        Detail::Register { .. } if !is_msr(isa, key) => None,
-        Detail::Register { offset: 0x20, is_write: false } => Some("x2apic apic_read_id"),
-        Detail::Register { offset: 0x80, is_write: true } => {
-            Some("x2apic apic_write_task_priority")
-        }
-        Detail::Register { offset: 0x380, is_write: true } => {
-            Some("x2apic apic_write_initial_count")
-        }
-        Detail::Register { offset: 0x390, is_write: false } => {
-            Some("x2apic apic_read_current_count")
+        Detail::Register { offset, is_write } if is_msr(isa, key) => {
+            let is_it = |of: &&(Register, bool, &str)| (of.0.offset(), of.1) == (offset, is_write);
+            ACCESSES.iter().find(is_it).map(|of| of.2)
         }
         _ => None,
     }
@@ -89,14 +96,16 @@ pub(super) fn recording(measured: &Measured) -> Option<Recording> {
         |conditions: &str, kind: &str| Some(measured.row(&format!("{conditions} {kind}"))?.value);
     let nothing = value(conditions, NOTHING)?;
     let beside = |row: &Row| {
-        let kind = row.name.strip_prefix(RECORDED)?.trim();
+        let kind = row.name.strip_prefix(RECORDED)?;
         Some((kind == PLAIN, value(conditions, kind)? - nothing - row.value))
     };
     let all: Vec<(bool, f64)> = measured.rows.iter().filter_map(beside).collect();
     let of = |is_cpuid: bool| -> Vec<f64> {
         all.iter().filter(|one| one.0 == is_cpuid).map(|one| one.1).collect()
     };
-    Some(Recording { by, exit: spread(&of(true))?, msr: spread(&of(false))? })
+    let exit = spread(&of(true))?;
+    // A form that records no accesses has no event more for them.
+    Some(Recording { by, exit, msr: spread(&of(false)).unwrap_or(exit) })
 }
 
 fn spread(values: &[f64]) -> Option<Beside> {
@@ -112,23 +121,15 @@ fn spread(values: &[f64]) -> Option<Beside> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibrate::measured::MeasuredHost;
+    use crate::calibrate::measured::tests::of_lathe;
     use profile::{Cell, PackedDetail, Vcpu};
 
     fn measured(is_on: bool, times: &[(&str, f64)]) -> Measured {
-        let host = MeasuredHost {
-            name: "lathe".into(),
-            date: "2026-01-02".into(),
-            vendor: String::new(),
-            signature: String::new(),
-            kernel: String::new(),
-            tsc_khz: 1,
-            is_on,
-            mitigations: Default::default(),
-        };
         let rows = times.iter().map(|(name, time)| Row::of_loop(name, &[*time])).collect();
-        let recorded_by = Some("summed up".to_owned());
-        Measured { schema: 1, program: String::new(), host, recorded_by, rows }
+        let mut measured = of_lathe(rows);
+        measured.host.is_on = is_on;
+        measured.recorded_by = Some("summed up".to_owned());
+        measured
     }
 
     const TIMES: [(&str, f64); 9] = [
@@ -161,6 +162,12 @@ mod tests {
     }
 
     #[test]
+    fn a_form_that_records_no_accesses_takes_as_much_of_an_exit_with_an_msr() {
+        let found = recording(&measured(true, &TIMES[..5])).expect("it was measured");
+        assert_eq!(found.msr, found.exit);
+    }
+
+    #[test]
     fn lives_are_rows_of_the_kinds_that_the_guest_times_too() {
         let life = |each: u64| {
             let mut cell = Cell::default();
@@ -173,19 +180,11 @@ mod tests {
             ];
             let cells = keys.map(|key| (key, cell.clone())).into_iter().collect();
             let vcpu = Vcpu { process: 1, thread: 1, number: 0, cells, unpaired: 0, discarded: 0 };
-            Profile {
-                vcpus: vec![vcpu],
-                tallies: Vec::new(),
-                inhibits: Vec::new(),
-                events: 0,
-                lost_events: 0,
-                ignored: 0,
-                isa: Some(Isa::Svm),
-                span_ns: None,
-            }
+            Profile::of(vec![vcpu], Some(Isa::Svm))
         };
         let mut recorded = Recorded::default();
-        [life(500), life(520)].iter().for_each(|life| recorded.add(life));
+        [life(500), life(520)].iter().for_each(|life| recorded.add(life, 1));
+        recorded.add(&life(9000), 2);
         let rows = recorded.rows();
         let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["recorded cpuid", "recorded x2apic apic_read_id"]);

@@ -18,7 +18,7 @@ const WORK: [&str; 6] = [
     "--vcpus",
     "1",
     "--append",
-    "tests=self,eoi,exits samples=20000 warmup=10",
+    "tests=self,eoi,exits samples=10000 warmup=10",
 ];
 /// Where the hidden host writes what it records.
 const FILE: &str = "/exits.json";

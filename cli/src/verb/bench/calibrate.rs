@@ -4,7 +4,7 @@
 
 use super::INTERRUPT;
 use crate::terminal;
-use crate::verb::exits::watch::{Watch, profile_of};
+use crate::verb::exits::watch::{Watch, profile_of, with_remedy};
 use anyhow::{Context, bail};
 use bench::{Configuration, Inhibit, Outcome, VirtualMachine};
 use board::Images;
@@ -86,8 +86,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 /// What is recorded of exits with the feature off as `exits record` does it, since that takes time
 /// of its own and leaves some out; in which form, or nothing where exits cannot be recorded.
 fn record(recorded: &mut Recorded, is_on: bool, repeats: u32) -> anyhow::Result<Option<String>> {
-    let start = |rung| Watch::start(rung, None);
-    let mut watch = match start(Rung::Bpf).or_else(|_| start(Rung::Histogram)) {
+    let start = |rung| Watch::start(rung, None).map_err(|error| with_remedy(rung, &error));
+    // What refuses the better way is the answer where neither works.
+    let started = start(Rung::Bpf).or_else(|error| start(Rung::Histogram).map_err(|_| error));
+    let mut watch = match started {
         Ok(watch) => watch,
         Err(error) => {
             remark!("avicenna: what recordings lack is not measured: {error:#}");
@@ -97,7 +99,14 @@ fn record(recorded: &mut Recorded, is_on: bool, repeats: u32) -> anyhow::Result<
     let inhibit = is_on.then_some(Inhibit::BlockIrq);
     for seed in 1..=repeats {
         collect(&mut Collected::default(), "recorded", &life(EXITS, inhibit, seed)?)?;
-        recorded.add(&profile_of(&watch.poll()?));
+        recorded.add(&profile_of(&watch.poll()?), std::process::id());
+    }
+    if recorded.is_empty() {
+        remark!(
+            "avicenna: what recordings lack is not measured: no exit of this process was recorded \
+             (a container has process numbers of its own)"
+        );
+        return Ok(None);
     }
     Ok(Some(watch.rung.name().to_owned()))
 }

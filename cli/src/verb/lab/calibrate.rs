@@ -14,9 +14,7 @@ use anyhow::{Context, anyhow, bail};
 use board::cost::CostProfile;
 use change::Like;
 use lab::calibrate::closed_loop::{Known, Options, know};
-use lab::calibrate::{
-    Bench, Measured, Model, Moment, Place, WITHOUT, mitigations, narrowed, to_text,
-};
+use lab::calibrate::{Bench, Measured, Model, Moment, Place, mitigations, narrowed, to_text};
 use lab::drive::session::Session;
 use lab::host::{Host, image};
 use lab::plan::{Experiment, Needs, Setting};
@@ -152,7 +150,7 @@ fn known(
         know(&mut place, &base, &model, measured, arguments.options(), watch)
     };
     let mut session = boot(host, watch)?;
-    let own = Place::new(&mut session).calibrate(1, &[WITHOUT], &base, Moment(0), watch)?;
+    let own = Place::new(&mut session).calibrate(1, &base, Moment(0), watch)?;
     let words = mitigations::words(there, &own.host.mitigations);
     if !words.is_empty() {
         session = boot(&host.told(&words), watch)?;

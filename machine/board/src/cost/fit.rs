@@ -106,11 +106,12 @@ impl CostProfile {
             let (profile, figure) = (self.name.clone(), "fit.off".to_owned());
             return Err(CostError::Value { profile, figure, value: fit.off });
         }
-        for Beside { mean, deviation } in fit.recording.iter().flat_map(|one| [one.exit, one.msr]) {
-            if !(mean.is_finite() && deviation.is_finite() && deviation >= 0.0) {
-                let (profile, figure) = (self.name.clone(), "fit.recording".to_owned());
-                return Err(CostError::Value { profile, figure, value: deviation });
-            }
+        let beside = fit.recording.iter().flat_map(|one| [one.exit, one.msr]);
+        let is_none = |one: &Beside| !(one.mean.is_finite() && one.deviation.is_finite());
+        if let Some(one) = beside.into_iter().find(|one| is_none(one) || one.deviation < 0.0) {
+            let (profile, figure) = (self.name.clone(), "fit.recording".to_owned());
+            let value = if one.mean.is_finite() { one.deviation } else { one.mean };
+            return Err(CostError::Value { profile, figure, value });
         }
         let is_known = |name: &String| {
             self.figures()

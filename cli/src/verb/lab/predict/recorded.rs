@@ -20,8 +20,9 @@ use trace::exit_reason::Isa;
 /// What it cannot know, whatever was recorded.
 const UNKNOWN: &str = "\
 Not known: what other threads took meanwhile; IPIs to vCPUs that do not run and ends of level
-interrupts, which exit all the same; what KVM does between its tracepoints besides the switch; how
-much sooner interrupts come; whether something inhibits the feature (avicenna check).
+interrupts, which exit all the same; exits that stay and take longer with the feature; what KVM does
+between its tracepoints besides the switch; how much sooner interrupts come; whether something
+inhibits the feature (avicenna check).
 ";
 /// Of a recording in another form than was measured, or where nothing was.
 const NOT_MEASURED: &str = "\
@@ -77,8 +78,8 @@ fn text(name: &str, model: &str, costs: &str, found: &Saved) -> String {
         let _ = write!(
             text,
             "{model} would save {likely:.1} ms of processor time ({low:.1} to {high:.1}), {:.1} % of \
-             that, by the cost profile {costs}; likely and 90 % interval \
-             of prices alone\n{}",
+             that, by the cost profile {costs}; likely and 90 % interval of prices and of what the \
+             recording leaves open\n{}",
             percent(likely, work_ms),
             grid(found).to_text_within(terminal::columns())
         );
