@@ -67,6 +67,21 @@ impl<'a> Watch<'a> {
         (self.tell)(Told::Wrote(stream, text));
     }
 
+    /// Does something, and keeps what commands write to their standard output meanwhile instead of
+    /// telling it.
+    pub(crate) fn hearing<R>(
+        &mut self,
+        heard: &mut String,
+        act: impl FnOnce(&mut Watch<'_>) -> R,
+    ) -> R {
+        let Self { stop, patience, tell, began } = self;
+        let mut tell = |told: Told<'_>| match told {
+            Told::Wrote(Stream::Output, text) => heard.push_str(text),
+            other => tell(other),
+        };
+        act(&mut Watch { stop, patience: *patience, tell: &mut tell, began: *began })
+    }
+
     /// Patience begins again.
     pub fn renew(&mut self) {
         self.began = Instant::now();

@@ -159,21 +159,23 @@ impl<'a> Place<'a> {
         Ok(found)
     }
 
-    /// How long a command takes there, with KVM's module loaded again with these parameters.
-    pub(super) fn time(
+    /// What a command prints there, with KVM's module loaded again with these parameters.
+    pub(super) fn printed(
         &mut self,
         words: &[&str],
         parameters: &[ModuleParameter],
         profile: &CostProfile,
         moment: Moment,
         watch: &mut Watch<'_>,
-    ) -> anyhow::Result<Picoseconds> {
+    ) -> anyhow::Result<String> {
         self.begin(profile, moment, watch)?;
         self.session.load(parameters, watch)?;
         let command = Command::new(words.iter().map(|word| (*word).to_owned()).collect());
-        let (status, time) = self.session.time(&command, LIMIT, watch)?;
+        let mut printed = String::new();
+        let run = |watch: &mut Watch<'_>| self.session.run(&command, LIMIT, watch);
+        let status = watch.hearing(&mut printed, run)?;
         anyhow::ensure!(status == 0, "{} ended with status {status} there", words.join(" "));
-        Ok(time)
+        Ok(printed)
     }
 
     /// A file that the last command left.

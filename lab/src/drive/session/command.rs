@@ -40,20 +40,6 @@ impl Session {
         self.run_with(command, limit, &mut || Typed::End, watch)
     }
 
-    /// The same, and how long it took, to a fifth of a millisecond.
-    pub(crate) fn time(
-        &mut self,
-        command: &Command,
-        limit: Picoseconds,
-        watch: &mut Watch<'_>,
-    ) -> anyhow::Result<(i32, Picoseconds)> {
-        self.drive.look_often(true);
-        let began = self.virtual_time();
-        let status = self.run(command, limit, watch);
-        self.drive.look_often(false);
-        Ok((status?, Picoseconds(self.virtual_time().0 - began.0)))
-    }
-
     /// The same with a standard input. As long as more can come, virtual time does not run ahead of
     /// who types.
     pub fn run_with(

@@ -109,7 +109,7 @@ fn recorded(
     let Seen { measured, known, .. } = seen;
     let is_misfit = known.misfit.is_said();
     let fitted = narrowed(base, measured, &known.model, &known.draws, is_misfit)?;
-    let truth = worked.saved_ns();
+    let truth = worked.saved_ns(&profile);
     Ok(Case {
         seed,
         name: "what a recording would save".to_owned(),
