@@ -2,7 +2,7 @@
 //! by the guest's own clock with the feature off and on: the proof of what a recording is said to
 //! save.
 //!
-//! How long the whole command takes is no measure: of one host and the same work it differs by a
+//! How long the whole command takes does not tell: of one host and the same work it differs by a
 //! fifth of what is saved from one run to the next.
 
 use super::collect::{Collected, collect};
