@@ -5,7 +5,10 @@
 //! model's profile, and again with one figure after the other changed (`response`): a time is
 //! linear in costs as long as they do not change the order of events. The figures are fitted to the
 //! host's times, with the sourced ranges as prior knowledge (`fit`), and what is known afterwards
-//! is kept as draws (`sample`), which a profile carries (`narrowed`) and `predict` runs.
+//! is kept as draws (`sample`), which a profile carries (`narrowed`) and `predict` runs. By the
+//! prices of a profile (`pricing`), and by what recordings are found to lack (`recording`), a
+//! recording says what the feature would save (`recorded`); a hidden host shows what it does
+//! (`saving`).
 
 pub mod closed_loop;
 mod collect;
@@ -16,6 +19,7 @@ pub mod mitigations;
 mod narrowed;
 mod place;
 mod predict;
+mod pricing;
 mod recorded;
 mod recording;
 mod response;
