@@ -8,6 +8,7 @@ pub mod observed;
 pub mod recording;
 mod sampling;
 pub mod session;
+pub mod under;
 
 use crate::watch::{Halt, Watch};
 use arch::time::Picoseconds;

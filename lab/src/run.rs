@@ -6,7 +6,6 @@ mod seeds;
 
 pub use modes::Modes;
 
-use crate::comparison::breakdown::{self, Breakdown, Kind};
 use crate::comparison::{self, Comparison};
 use crate::drive::example::Choice;
 use crate::drive::observed::Observed;
@@ -59,7 +58,7 @@ pub struct Plan<'a> {
     pub store: Option<Store>,
     /// What a reader who is not a person relies on.
     pub expectations: &'a [Expectation],
-    /// Whether to find what times are made of, which takes five times as long.
+    /// Whether to find what times are made of.
     pub is_broken_down: bool,
     /// In how many lives of a guest times are measured, each from another seed; of one life, from
     /// some seeds in it.
@@ -110,7 +109,7 @@ impl Plan<'_> {
             anyhow::ensure!(
                 !self.is_broken_down,
                 "--breakdown needs a distribution's kernel: the built-in hypervisor's runs are not \
-                 repeated"
+                 measured under other costs"
             );
             self.additions.ensure_none()?;
             return builtin::check(self.workload, self.experiment);
@@ -242,7 +241,7 @@ fn on_kernel(
 ) -> anyhow::Result<(Vec<Comparison>, Effort)> {
     let initramfs = initramfs(kernel, &plan.host, &plan.additions, &plan.workload.needs())?;
     let arms = plan.experiment.arms();
-    let (mut observed, mut parts, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut observed, mut repeated) = (Vec::new(), Vec::new());
     let mut effort = Effort::default();
     let mut release = String::new();
     let notes = [("cpu", plan.cpu.clone()), ("workload", plan.workload.title())];
@@ -263,9 +262,6 @@ fn on_kernel(
             repeated.extend(steps.iter().filter_map(seeds::seen));
             observed.extend(steps);
             repeated.extend(seeds::repeat(plan, arm, &mut session, watch)?);
-            if plan.is_broken_down {
-                parts.extend(break_down(plan, arm, &observed, &mut session, watch)?);
-            }
         }
         recording = session.take_recording();
         let is_last = arms.last() == sharing.last();
@@ -282,35 +278,8 @@ fn on_kernel(
     let mut comparisons = comparison::compare(&observed, &release, plan.example);
     comparison::spread::take(&mut comparisons, &repeated);
     comparison::prices::take(&mut comparisons, &observed);
-    for comparison in &mut comparisons {
-        let own = parts.iter().filter(|(name, _)| *name == comparison.name);
-        comparison.breakdown = own.flat_map(|(_, parts)| parts.clone()).collect();
-    }
+    comparison::breakdown::take(&mut comparisons, &observed);
     Ok((comparisons, effort))
-}
-
-/// Repeats the steps that measured times, with one kind of cost after the other taken away.
-fn break_down(
-    plan: &Plan<'_>,
-    arm: &Arm,
-    observed: &[Observed],
-    session: &mut Session,
-    watch: &mut Watch<'_>,
-) -> anyhow::Result<Vec<(String, Vec<Breakdown>)>> {
-    let profile = session.costs().clone();
-    let mut found = Vec::new();
-    for step in steps(plan, arm).iter().filter(|step| !step.is_traced) {
-        let real = observed.iter().find(|one| one.step == *step);
-        let mut runs: Vec<_> = real.map(workload::figures).into_iter().collect();
-        for count in 1..=Kind::ALL.len() {
-            watch.stage(&format!("{}, {}: without {count} kinds of cost", step.name, arm.label));
-            session.set_costs(breakdown::without(&profile, &Kind::ALL[..count]));
-            runs.push(workload::figures(&session.perform(step, watch)?));
-        }
-        session.set_costs(profile.clone());
-        found.push((step.name.clone(), breakdown::parts(arm.setting, &runs)));
-    }
-    Ok(found)
 }
 
 /// The steps of an arm.
@@ -330,7 +299,7 @@ fn steps(plan: &Plan<'_>, arm: &Arm) -> Vec<Step> {
         steps = modes.of(steps);
     }
     steps.iter_mut().for_each(|step| step.guests = plan.guests);
-    if plan.seeds < 2 && !plan.is_broken_down {
+    if plan.seeds < 2 {
         steps.iter_mut().for_each(seeds::within);
     }
     steps
@@ -348,7 +317,7 @@ fn perform(
     for step in &steps {
         let purpose = if step.is_traced { "counting" } else { "timing" };
         watch.stage(&format!("{}, {}: {purpose}", step.name, arm.label));
-        let draws = seeds::draws((plan.seeds, plan.draws), step, &steps);
+        let draws = seeds::draws((plan.seeds, plan.draws, plan.is_broken_down), step, &steps);
         observed.push(session.observe(step, plan.is_looked_at, draws, watch)?);
     }
     Ok(observed)

@@ -78,12 +78,43 @@ pub(crate) fn take(comparisons: &mut [Comparison], observed: &[Observed]) {
             let mut own = observed
                 .iter()
                 .filter(|one| one.step.name == comparison.name && one.step.arm.setting == setting);
-            own.find(|one| !one.drawn.is_empty()).map(Factors::of)
+            let is_drawn = |one: &&Observed| one.drawn.iter().any(|one| !one.under.is_without());
+            own.find(is_drawn).map(Factors::of)
         };
         let (off, on) = (of(Setting::Off), of(Setting::On));
         for measure in &mut comparison.measures {
             let factors = |side: &Option<Factors>| Some(side.as_ref()?.of_figure(&measure.name));
             measure.over_prices = prices(measure, factors(&off), factors(&on));
+        }
+    }
+}
+
+/// What was measured under the likely costs: in the whole life, and from each seed.
+pub(crate) struct Likely(Vec<Vec<Figure>>);
+
+impl Likely {
+    pub(crate) fn of(observed: &Observed) -> Self {
+        let mut likely = vec![workload::of_life(observed)];
+        likely.extend(workload::seeded(observed));
+        Self(likely)
+    }
+
+    /// Zero is the life.
+    pub(crate) fn of_seed(&self, seed: u64) -> Option<&[Figure]> {
+        self.0.get(usize::try_from(seed).ok()?).map(Vec::as_slice)
+    }
+
+    /// A figure's mean over seeds, or what it was in the life if there are none.
+    pub(crate) fn mean(&self, name: &str) -> Option<f64> {
+        let (life, seeds) = self.0.split_first()?;
+        let of = |figures: &[Figure]| {
+            let figure = figures.iter().find(|figure| figure.name == name)?;
+            Some(figure.mean.unwrap_or(figure.value))
+        };
+        let values: Vec<f64> = seeds.iter().filter_map(|figures| of(figures)).collect();
+        match values.len() {
+            0 => life.iter().find(|figure| figure.name == name).map(|figure| figure.value),
+            count => Some(values.iter().sum::<f64>() / count as f64),
         }
     }
 }
@@ -95,12 +126,10 @@ struct Factors {
 
 impl Factors {
     fn of(observed: &Observed) -> Self {
-        let mut likely = vec![workload::of_life(observed)];
-        likely.extend(workload::seeded(observed));
-        let draws = observed.drawn.iter().filter_map(|drawn| {
-            let place = usize::try_from(drawn.seed).ok()?;
-            Some((likely.get(place)?.clone(), drawn.figures.clone()))
-        });
+        let likely = Likely::of(observed);
+        let own = observed.drawn.iter().filter(|drawn| !drawn.under.is_without());
+        let draws =
+            own.filter_map(|one| Some((likely.of_seed(one.seed)?.to_vec(), one.figures.clone())));
         Self { draws: draws.collect() }
     }
 
@@ -108,8 +137,7 @@ impl Factors {
     fn of_figure(&self, name: &str) -> Vec<Option<f64>> {
         let value = |figures: &[Figure]| {
             let figure = figures.iter().find(|figure| figure.name == name)?;
-            let value = figure.usual.or(figure.mean).unwrap_or(figure.value);
-            Some(value).filter(|value| *value > 0.0)
+            Some(figure.typical()).filter(|value| *value > 0.0)
         };
         let factor =
             |(likely, own): &(Vec<Figure>, Vec<Figure>)| Some(value(own)? / value(likely)?);

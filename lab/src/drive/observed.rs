@@ -2,6 +2,7 @@
 
 use crate::drive::counters::Tally;
 use crate::drive::example::Examples;
+use crate::drive::under::Under;
 use crate::protocol::{Step, StepResult};
 use crate::workload::figure::Figure;
 use arch::time::Picoseconds;
@@ -19,15 +20,17 @@ pub struct Observed {
     pub window: Option<Tally>,
     /// Interrupts of a step that measured times, as they went.
     pub examples: Option<Examples>,
-    /// What the guest measured under draws of the costs, where that was asked for.
+    /// What the guest measured under other costs, where that was asked for.
     pub drawn: Vec<Drawn>,
     /// Virtual time that the step took, module loading included.
     pub time: Picoseconds,
 }
 
-/// What was measured under costs that were drawn.
+/// What was measured under other costs than those that are likely.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drawn {
+    /// Which costs.
+    pub under: Under,
     /// Of which seed of gaps; zero of a life of the guest that is not measured from seeds.
     pub seed: u64,
     /// What came of it.

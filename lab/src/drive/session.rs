@@ -133,7 +133,7 @@ impl Session {
     }
 
     /// Performs one step, and looks at its interrupts and, if that is asked for, at where
-    /// processors are meanwhile. Times are measured under draws of the costs besides.
+    /// processors are meanwhile. Times are measured under other costs besides.
     pub(crate) fn observe(
         &mut self,
         step: &Step,
@@ -182,11 +182,11 @@ impl Session {
                 "avicenna: the debugger sees {name}, {arm}: {purpose}; what follows runs without it"
             ));
         }
-        let mut drawn = match draws.of_lives {
-            0 => Vec::new(),
+        let mut drawn = match draws.of_lives.as_slice() {
+            [] => Vec::new(),
             lives => self.live_drawn(step, lives, limit, watch)?,
         };
-        let mut awaits_seed = draws.of_seeds > 0;
+        let mut awaits_seed = !draws.of_seeds.is_empty();
         self.send(if awaits_seed { &ToAgent::GoByLine } else { &ToAgent::Go })?;
         self.drive.look_often(awaits_seed);
         loop {
@@ -195,7 +195,7 @@ impl Session {
                     watch.line(&text);
                     if awaits_seed && draws::seed_of(&text).is_some() {
                         awaits_seed = false;
-                        let of = (step.workload.as_str(), draws.of_seeds);
+                        let of = (step.workload.as_str(), draws.of_seeds.as_slice());
                         drawn.extend(self.measure_drawn(of, limit, watch)?);
                         self.drive.look_often(false);
                     }

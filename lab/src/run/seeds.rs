@@ -10,6 +10,7 @@ use super::{Plan, steps};
 use crate::comparison::spread::Repeated;
 use crate::drive::observed::Observed;
 use crate::drive::session::{Draws, Session};
+use crate::drive::under::{Kind, Under};
 use crate::plan::Arm;
 use crate::protocol::{Guest, Step};
 use crate::watch::Watch;
@@ -41,18 +42,28 @@ pub(super) fn within(step: &mut Step) {
     }
 }
 
-/// Under how many draws of the costs the times of one of these steps are measured besides; in so
-/// many lives of its own what has no seeds, within one life or in many.
-pub(super) fn draws((seeds, lives): (u16, u16), step: &Step, steps: &[Step]) -> Draws {
+/// Under which other costs the times of one of these steps are measured besides: draws, and, where
+/// times are to be broken down, without one kind after the other. In so many lives of its own what
+/// has no seeds, within one life or in many.
+pub(super) fn draws(plan: (u16, u16, bool), step: &Step, steps: &[Step]) -> Draws {
+    let (seeds, lives, is_broken_down) = plan;
     let has_seeds = matches!(&step.guest, Guest::Benchmark(options) if options.ends_with(WITHIN));
     let is_repeated = seeds > 1 && !step.is_traced && seeded(step, 1).is_some();
     // Where tracepoints would take time, a step without them measures.
     let has_another = steps.iter().any(|one| one.name == step.name && !one.is_traced);
-    let measures = !step.is_traced || !has_another;
-    let takes_lives = measures && !has_seeds && !is_repeated;
-    Draws {
-        of_seeds: if has_seeds { DRAWS } else { 0 },
-        of_lives: if takes_lives { lives.into() } else { 0 },
+    if step.is_traced && has_another {
+        return Draws::default();
+    }
+    let drawn = match (has_seeds, is_repeated) {
+        (true, _) => DRAWS,
+        (false, true) => 0,
+        (false, false) => lives.into(),
+    };
+    let kinds = if is_broken_down { Kind::ALL.len() } else { 0 };
+    let costs = (1..=drawn).map(Under::Draw).chain((1..=kinds).map(Under::Without)).collect();
+    match has_seeds {
+        true => Draws { of_seeds: costs, of_lives: Vec::new() },
+        false => Draws { of_seeds: Vec::new(), of_lives: costs },
     }
 }
 
@@ -115,15 +126,21 @@ mod tests {
             let chosen: Chosen = workload.parse().expect("a workload");
             let mut steps = chosen.steps(&Conditions::plain(&arm, &configuration));
             steps.iter_mut().for_each(within);
-            let all: Vec<Draws> = steps.iter().map(|step| draws((1, 4), step, &steps)).collect();
-            let sum = |of: fn(&Draws) -> u64| all.iter().map(of).sum::<u64>();
-            let found = (sum(|one| one.of_seeds), sum(|one| one.of_lives));
-            assert_eq!(found, (of_seeds, of_lives), "{workload}: {all:?}");
+            let count = |kinds: bool| {
+                let all = steps.iter().map(|step| draws((1, 4, kinds), step, &steps));
+                let sum = |(seeds, lives): (usize, usize), one: Draws| {
+                    (seeds + one.of_seeds.len(), lives + one.of_lives.len())
+                };
+                all.fold((0, 0), sum)
+            };
+            assert_eq!(count(false), (of_seeds, of_lives), "{workload}");
+            let broken_down = (of_seeds / 10 * 14, of_lives * 2);
+            assert_eq!(count(true), broken_down, "{workload}, broken down");
             let steps = chosen.steps(&Conditions::plain(&arm, &configuration));
-            let all = steps.iter().map(|step| draws((10, 4), step, &steps).of_lives);
+            let all = steps.iter().map(|step| draws((10, 4, false), step, &steps).of_lives.len());
             let of_linux = steps.iter().any(|step| matches!(step.guest, Guest::Linux(_)));
             let is_repeated = steps.iter().any(|step| !step.is_traced) && !of_linux;
-            assert_eq!(all.sum::<u64>() == 0, is_repeated, "{workload} from ten seeds");
+            assert_eq!(all.sum::<usize>() == 0, is_repeated, "{workload} from ten seeds");
         }
     }
 }

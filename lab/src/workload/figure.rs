@@ -24,6 +24,14 @@ pub struct Figure {
     pub usual: Option<f64>,
 }
 
+impl Figure {
+    /// What tells it from itself under other costs best: the mean without the longest sample where
+    /// there is one.
+    pub(crate) fn typical(&self) -> f64 {
+        self.usual.or(self.mean).unwrap_or(self.value)
+    }
+}
+
 /// Fewer samples than this are all needed.
 const LEAST_SAMPLES: u64 = 8;
 

@@ -86,7 +86,8 @@ pub(super) struct Arguments {
     example: Choice,
     #[command(flatten)]
     debug: debug::Arguments,
-    /// Break measured times down by cause, by repeating the runs that measure them
+    /// Break measured times down by cause: each is measured besides with one kind of cost after the
+    /// other taken away
     #[arg(long)]
     breakdown: bool,
     /// Print every table and remark instead of one screen

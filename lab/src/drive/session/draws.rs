@@ -1,43 +1,44 @@
 //! What a guest measures under other prices: where the guest begins to measure from seeds, the
-//! machine is marked, goes on under one draw of the costs after the other until one whole seed was
-//! measured, and comes back each time. What is not measured from seeds takes a life of the guest
-//! for each draw, from the moment at which the step begins. In the end the machine goes on as if
-//! nothing had been: its hash is that of a run without draws.
+//! machine is marked, goes on under one draw of the costs after the other, or without some of them,
+//! until one whole seed was measured, and comes back each time. What is not measured from seeds
+//! takes a life of the guest for each, from the moment at which the step begins. In the end the
+//! machine goes on as if nothing had been: its hash is that of a run without draws.
 
 use super::Session;
 use crate::drive::observed::Drawn;
+use crate::drive::under::Under;
 use crate::protocol::{FromAgent, Step, ToAgent};
 use crate::watch::Watch;
-use crate::workload;
+use crate::workload::{self, figure::Figure};
 use anyhow::bail;
 use arch::time::Picoseconds;
-
 /// Lines that a guest prints of one seed, at most.
 const MOST_LINES: usize = 1000;
 
-/// Under how many draws of the costs a step's times are measured besides.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Under which costs a step's times are measured besides.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Draws {
     /// Of what is measured from seeds.
-    pub of_seeds: u64,
+    pub of_seeds: Vec<Under>,
     /// Of all else, each a life of its own.
-    pub of_lives: u64,
+    pub of_lives: Vec<Under>,
 }
 
-/// What is done under the draw of a number.
-type Once<'a> = dyn FnMut(&mut Session, u64, &mut Watch<'_>) -> anyhow::Result<Option<Drawn>> + 'a;
+/// What is measured under some costs: the seed that it is of, and the figures.
+type Measured = Option<(u64, Vec<Figure>)>;
+type Once<'a> = dyn FnMut(&mut Session, Under, &mut Watch<'_>) -> anyhow::Result<Measured> + 'a;
 
 impl Session {
-    /// The agent stands by: performs the step under each of so many draws.
+    /// The agent stands by: performs the step under each of these costs.
     pub(super) fn live_drawn(
         &mut self,
         step: &Step,
-        draws: u64,
+        draws: &[Under],
         limit: Picoseconds,
         watch: &mut Watch<'_>,
     ) -> anyhow::Result<Vec<Drawn>> {
-        let mut each = |session: &mut Self, draw: u64, watch: &mut Watch<'_>| {
-            watch.stage(&format!("{}, {}: draw {draw} of {draws}", step.name, step.arm.label));
+        let mut each = |session: &mut Self, under: Under, watch: &mut Watch<'_>| {
+            watch.stage(&format!("{}, {}: {under}", step.name, step.arm.label));
             session.begin_counting();
             session.send(&ToAgent::Go)?;
             loop {
@@ -45,7 +46,7 @@ impl Session {
                     FromAgent::Progress(_) => {}
                     FromAgent::Finished(result) => {
                         let life = session.observed(step, *result, Picoseconds(0));
-                        return Ok(Some(Drawn { seed: 0, figures: workload::of_life(&life) }));
+                        return Ok(Some((0, workload::of_life(&life))));
                     }
                     FromAgent::Failed(why) => bail!("under drawn costs: {why}"),
                     other => bail!("under drawn costs the agent said {other:?}"),
@@ -55,26 +56,26 @@ impl Session {
         self.drawn(draws, watch, &mut each)
     }
 
-    /// The guest of a workload has begun with a seed: measures the next one under each of so many
-    /// draws.
+    /// The guest of a workload has begun with a seed: measures the next one under each of these
+    /// costs.
     pub(super) fn measure_drawn(
         &mut self,
-        (workload, draws): (&str, u64),
+        (workload, draws): (&str, &[Under]),
         limit: Picoseconds,
         watch: &mut Watch<'_>,
     ) -> anyhow::Result<Vec<Drawn>> {
         let mut each = |session: &mut Self, _, watch: &mut Watch<'_>| {
             let Some((seed, lines)) = session.next_seed(limit, watch)? else { return Ok(None) };
             let figures = workload::figures_in(workload, lines.iter().map(String::as_str));
-            Ok(Some(Drawn { seed, figures }))
+            Ok(Some((seed, figures)))
         };
         self.drawn(draws, watch, &mut each)
     }
 
-    /// Does something under each of so many draws, and goes back to this moment each time.
+    /// Does something under each of these costs, and goes back to this moment each time.
     fn drawn(
         &mut self,
-        draws: u64,
+        draws: &[Under],
         watch: &mut Watch<'_>,
         each: &mut Once<'_>,
     ) -> anyhow::Result<Vec<Drawn>> {
@@ -84,9 +85,10 @@ impl Session {
         let inbox = self.inbox.clone();
         let mark = self.drive.machine.mark();
         let mut drawn = Vec::new();
-        for draw in 1..=draws {
-            self.set_costs(profile.drawn(draw));
-            drawn.extend(each(self, draw, watch)?);
+        for under in draws.iter().copied() {
+            self.set_costs(under.costs(&profile));
+            let measured = each(self, under, watch)?;
+            drawn.extend(measured.map(|(seed, figures)| Drawn { under, seed, figures }));
             self.return_to(&mark);
             self.inbox.clone_from(&inbox);
         }
