@@ -128,13 +128,15 @@ fn switch(mode: Mode) {
     write(Register::SpuriousVector, spurious.into_bits());
 }
 
-/// xAPIC logical identifiers: flat while eight bits suffice, clusters of four after that.
+/// xAPIC logical identifiers: flat while eight bits suffice, clusters of four after that. Of more
+/// processors than those reach, none has one: KVM inhibits AVIC and APICv where two have the same.
 fn set_logical_identifier(index: usize) {
-    let is_flat = processor::expected_count() <= FLAT_CPUS;
-    let (format, identifier) = if is_flat {
-        (DFR_FLAT, 1 << (index % FLAT_CPUS))
-    } else {
-        (DFR_CLUSTER, ((index / CLUSTER_SIZE % 15) << 4 | 1 << (index % CLUSTER_SIZE)) as u32)
+    let (format, identifier) = match processor::expected_count() {
+        ..=FLAT_CPUS => (DFR_FLAT, 1 << (index % FLAT_CPUS)),
+        count if count <= CLUSTERED_CPUS => {
+            (DFR_CLUSTER, ((index / CLUSTER_SIZE) << 4 | 1 << (index % CLUSTER_SIZE)) as u32)
+        }
+        _ => return,
     };
     write(Register::DestinationFormat, format);
     write(Register::LogicalDestination, identifier << 24);
