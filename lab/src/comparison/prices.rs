@@ -107,13 +107,10 @@ impl Likely {
     /// A figure's mean over seeds, or what it was in the life if there are none.
     pub(crate) fn mean(&self, name: &str) -> Option<f64> {
         let (life, seeds) = self.0.split_first()?;
-        let of = |figures: &[Figure]| {
-            let figure = figures.iter().find(|figure| figure.name == name)?;
-            Some(figure.mean.unwrap_or(figure.value))
-        };
-        let values: Vec<f64> = seeds.iter().filter_map(|figures| of(figures)).collect();
+        let of = |figures: &[Figure]| figures.iter().find(|one| one.name == name).cloned();
+        let values: Vec<f64> = seeds.iter().filter_map(|one| Some(of(one)?.typical())).collect();
         match values.len() {
-            0 => life.iter().find(|figure| figure.name == name).map(|figure| figure.value),
+            0 => of(life).map(|figure| figure.value),
             count => Some(values.iter().sum::<f64>() / count as f64),
         }
     }
