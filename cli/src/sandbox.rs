@@ -30,6 +30,13 @@ pub struct Arguments {
     no_sandbox: bool,
 }
 
+impl Arguments {
+    /// As they were given, for another process of this program.
+    pub fn words(&self) -> &'static [&'static str] {
+        if self.no_sandbox { &["--no-sandbox"] } else { &[] }
+    }
+}
+
 /// What a process needs once the wall is up. What it has open already needs no rule.
 #[derive(Debug, Default)]
 pub struct Sandbox {

@@ -318,7 +318,7 @@ pub fn escaped(text: &str) -> String {
 
 /// A value by RFC 4180. A spreadsheet would take words that begin so for a formula: an apostrophe
 /// in front makes them words.
-fn csv_cell(value: &Value) -> String {
+pub(crate) fn csv_cell(value: &Value) -> String {
     let plain = value.plain();
     let is_formula = value.is_text() && plain.starts_with(['=', '+', '-', '@', '\t', '\r']);
     if is_formula { quoted(&format!("'{plain}")) } else { quoted(&plain) }

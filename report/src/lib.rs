@@ -17,6 +17,7 @@ pub mod nagios;
 pub mod page;
 pub mod plot;
 pub mod prometheus;
+pub mod records;
 pub mod result;
 pub mod sarif;
 pub mod schema;

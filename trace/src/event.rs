@@ -7,6 +7,10 @@
 //! tidy` checks. Events of KVM's tracepoints have a vocabulary of their own, because a kernel's
 //! fields mean what that kernel says they mean.
 
+mod columns;
+
+pub use columns::{Column, Value};
+
 use crate::virtual_cpu::VirtualCpu;
 use crate::word::Word;
 use arch::address::{Device, Linear, SystemPhysical};
@@ -71,6 +75,19 @@ macro_rules! events {
             pub const fn label(&self) -> &'static str {
                 match self {
                     $(Self::$name { .. } => $label,)*
+                }
+            }
+
+            /// The fields of a kind of event, by its number; none if there is no such kind.
+            pub fn columns_of(kind: u8) -> Vec<Column> {
+                match kind {
+                    $($number => vec![$(
+                        Column {
+                            name: stringify!($field),
+                            is_named: <$type as Word>::is_named_of(),
+                        }
+                    ),*],)*
+                    _ => Vec::new(),
                 }
             }
 

@@ -4,6 +4,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 #![warn(missing_docs)]
 
+pub mod ctf;
 pub mod event;
 pub mod exit_reason;
 pub mod file;

@@ -22,6 +22,11 @@ pub(crate) trait Word {
     fn is_address_of() -> bool
     where
         Self: Sized;
+    /// Whether values are told by names, of which the words are our own numbers.
+    fn is_named(&self) -> bool;
+    fn is_named_of() -> bool
+    where
+        Self: Sized;
     fn show(&self, f: &mut Formatter<'_>) -> Result;
 }
 
@@ -35,7 +40,7 @@ impl Display for Shown<'_> {
 }
 
 macro_rules! words {
-    ($($type:ty, $is_address:literal, $format:literal:
+    ($($type:ty, $is_address:literal, $is_named:literal, $format:literal:
         |$value:ident| $word:expr, |$from:ident| $back:expr;)*) => {
         $(impl Word for $type {
             fn word(&self) -> u64 {
@@ -55,6 +60,14 @@ macro_rules! words {
                 $is_address
             }
 
+            fn is_named(&self) -> bool {
+                $is_named
+            }
+
+            fn is_named_of() -> bool {
+                $is_named
+            }
+
             fn show(&self, f: &mut Formatter<'_>) -> Result {
                 write!(f, $format, self)
             }
@@ -63,29 +76,29 @@ macro_rules! words {
 }
 
 words! {
-    u8, false, "{:#x}": |value| value.into(), |word| word.try_into().ok();
-    u16, false, "{:#x}": |value| value.into(), |word| word.try_into().ok();
-    u32, false, "{:#x}": |value| value.into(), |word| word.try_into().ok();
-    u64, false, "{:#x}": |value| value, |word| Some(word);
-    bool, false, "{}": |value| value.into(), |word| (word < 2).then_some(word == 1);
-    Linear, true, "{}": |value| value.0, |word| Some(Self(word));
-    SystemPhysical, true, "{}": |value| value.0, |word| Some(Self(word));
-    Device, true, "{}": |value| value.0, |word| Some(Self(word));
-    VirtualCpu, true, "{}": |value| value.0.0, |word| Some(Self(SystemPhysical(word)));
-    ApicId, false, "{}": |value| value.0.into(), |word| word.try_into().ok().map(Self);
-    Vector, false, "{}": |value| value.0.into(), |word| word.try_into().ok().map(Self);
-    RequesterId, false, "{}": |value| value.0.into(), |word| word.try_into().ok().map(Self);
-    DeliveryMode, false, "{:?}": |value| value.into_bits().into(),
+    u8, false, false, "{:#x}": |value| value.into(), |word| word.try_into().ok();
+    u16, false, false, "{:#x}": |value| value.into(), |word| word.try_into().ok();
+    u32, false, false, "{:#x}": |value| value.into(), |word| word.try_into().ok();
+    u64, false, false, "{:#x}": |value| value, |word| Some(word);
+    bool, false, false, "{}": |value| value.into(), |word| (word < 2).then_some(word == 1);
+    Linear, true, false, "{}": |value| value.0, |word| Some(Self(word));
+    SystemPhysical, true, false, "{}": |value| value.0, |word| Some(Self(word));
+    Device, true, false, "{}": |value| value.0, |word| Some(Self(word));
+    VirtualCpu, true, false, "{}": |value| value.0.0, |word| Some(Self(SystemPhysical(word)));
+    ApicId, false, false, "{}": |value| value.0.into(), |word| word.try_into().ok().map(Self);
+    Vector, false, false, "{}": |value| value.0.into(), |word| word.try_into().ok().map(Self);
+    RequesterId, false, false, "{}": |value| value.0.into(), |word| word.try_into().ok().map(Self);
+    DeliveryMode, false, true, "{:?}": |value| value.into_bits().into(),
         |word| (word < 8).then(|| Self::from_bits(word as u8));
-    DestinationMode, false, "{:?}": |value| value.into_bits().into(),
+    DestinationMode, false, true, "{:?}": |value| value.into_bits().into(),
         |word| (word < 2).then(|| Self::from_bits(word as u8));
-    Scope, false, "{:?}": |value| value.into_bits().into(),
+    Scope, false, true, "{:?}": |value| value.into_bits().into(),
         |word| (word < 4).then(|| Self::from_bits(word as u8));
-    Illegal, false, "{:?}": |value| value.number().into(),
+    Illegal, false, true, "{:?}": |value| value.number().into(),
         |word| word.try_into().ok().and_then(Self::from_number);
-    Broken, false, "\"{}\"": |value| value.number().into(),
+    Broken, false, true, "\"{}\"": |value| value.number().into(),
         |word| word.try_into().ok().and_then(Self::from_number);
-    AbortCode, false, "{:?}": |value| value.into_bits().into(),
+    AbortCode, false, true, "{:?}": |value| value.into_bits().into(),
         |word| word.try_into().ok().map(Self::from_bits);
-    ExitCode, false, "{:?}": |value| value.into_bits(), |word| Some(Self::from_bits(word));
+    ExitCode, false, true, "{:?}": |value| value.into_bits(), |word| Some(Self::from_bits(word));
 }

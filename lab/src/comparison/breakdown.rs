@@ -7,8 +7,8 @@
 //! processor's time: the way of an interrupt goes over several, of which one waits for another.
 //! Messages cannot take no time, so half of theirs is taken away and the loss counted twice.
 
-use super::prices::Likely;
 use super::Comparison;
+use super::prices::Likely;
 use crate::drive::observed::Observed;
 use crate::drive::under::{Kind, Under};
 use crate::plan::Setting;
