@@ -30,10 +30,11 @@ pub mod swarm;
 mod tally;
 pub mod window;
 
+pub use choice::Strategy;
 pub use finding::Finding;
 pub use forms::{Forms, Told};
 pub use minimise::minimise;
-pub use report::{Found, Report, Row};
+pub use report::{Found, Report, Row, WindowRow};
 pub use search::{Search, search};
 pub use stage::{Kept, Mix, Prepared, Stage, Subject};
 pub use tally::Coverage;

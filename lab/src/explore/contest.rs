@@ -12,6 +12,7 @@ use super::stage::Stage;
 use crate::watch::Watch;
 use arch::time::Picoseconds;
 use report::grid::{Grid, Value};
+use std::time::Duration;
 
 /// Between the moments from which two trials begin.
 const APART: Picoseconds = Picoseconds::from_nanoseconds(17_000_000);
@@ -23,8 +24,12 @@ pub struct Contest {
     pub cause: String,
     /// Trials of each strategy, each from a moment and with numbers of its own.
     pub trials: u64,
+    /// Those that try.
+    pub strategies: Vec<Strategy>,
     /// Windows of a trial at most.
-    pub windows: u64,
+    pub windows: Option<u64>,
+    /// Processor time of a trial at most, with the way to its moments.
+    pub spent: Option<Duration>,
 }
 
 /// What came of it.
@@ -46,13 +51,14 @@ pub fn contest(
     drop(stage);
     let sought = |key: &_| cause(key).starts_with(&contest.cause);
     let mut rows: Vec<(Strategy, Vec<Sight>)> =
-        Strategy::ALL.into_iter().map(|strategy| (strategy, Vec::new())).collect();
+        contest.strategies.iter().map(|strategy| (*strategy, Vec::new())).collect();
     for trial in 0..contest.trials {
         for (strategy, sights) in &mut rows {
             let mut stage = kept.stage()?;
             stage.advance(Picoseconds(APART.0.saturating_mul(trial)));
             let seed = search.seed.wrapping_add(trial.wrapping_mul(0x9E37_79B9));
-            let own = Search { seed, windows: Some(contest.windows), ..search.clone() };
+            let (windows, budget) = (contest.windows, contest.spent);
+            let own = Search { seed, windows, budget, ..search.clone() };
             sights.push(sight(&mut stage, &own, (&sought, Some(*strategy)), watch)?);
         }
     }
@@ -62,9 +68,12 @@ pub fn contest(
 impl Ranking {
     /// For a terminal.
     pub fn to_text(&self, columns: usize) -> String {
-        let Contest { cause, trials, windows } = &self.contest;
+        let Contest { cause, trials, windows, spent, .. } = &self.contest;
+        let windows = windows.map(|windows| format!("{windows} windows"));
+        let spent = spent.map(|spent| format!("{} s of CPU time", spent.as_secs_f64()));
+        let within = windows.into_iter().chain(spent).collect::<Vec<_>>().join(" and ");
         format!(
-            "{}: {cause} within {windows} windows, {trials} trials of each strategy\n\n{}",
+            "{}: {cause} within {within}, {trials} trials of each strategy\n\n{}",
             self.release,
             self.grid().to_text_within(columns)
         )

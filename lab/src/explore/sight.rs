@@ -21,7 +21,8 @@ pub(super) struct Sight {
     pub spent: Duration,
 }
 
-/// Searches from where the stage stands, by one strategy alone or by all.
+/// Searches from where the stage stands, by one strategy alone or by all; the search's budget is
+/// one of processor time here.
 pub(super) fn sight(
     stage: &mut Stage,
     search: &Search,
@@ -30,7 +31,9 @@ pub(super) fn sight(
 ) -> anyhow::Result<Sight> {
     stage.learn();
     let (first, started, known) = (stage.now(), meter::spent(), Mutex::new(BTreeMap::new()));
-    let work = Work { search, known: &known, is_over: &|| false, sought: Some(sought), alone };
+    let is_spent =
+        || search.budget.is_some_and(|most| meter::spent().saturating_sub(started) >= most);
+    let work = Work { search, known: &known, is_over: &is_spent, sought: Some(sought), alone };
     let mut sight = Sight { windows: 0, strategy: None, spent: Duration::ZERO };
     for number in 0.. {
         watch.tick()?;
@@ -45,7 +48,7 @@ pub(super) fn sight(
             break;
         }
         // The last moment has fewer windows than others, or none.
-        if search.windows.is_none_or(|most| sight.windows >= most) {
+        if search.windows.is_some_and(|most| sight.windows >= most) || is_spent() {
             break;
         }
     }

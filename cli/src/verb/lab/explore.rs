@@ -3,9 +3,11 @@
 mod bisect;
 mod contest;
 mod options;
+mod rows;
 mod swarm;
 
 use self::options::{Format, Options, words};
+use self::rows::Rows;
 use super::stages::{INTERRUPT, Stages};
 use crate::sandbox::Sandbox;
 use crate::status::{Status, Usage};
@@ -66,7 +68,8 @@ fn explore(options: &Options) -> anyhow::Result<ExitCode> {
     let mut tell = |told: Told<'_>| stages.tell(told);
     let mut watch = Watch::new(&INTERRUPT, Duration::MAX, &mut tell);
     let mix = options.subject.mix()?;
-    let sandbox = output_to(&options.output)?;
+    let mut sandbox = output_to(&options.output)?;
+    let mut rows = Rows::open(options.parquet.as_deref(), &mut sandbox)?;
     let stage = options.subject.stage(&mix, &mut watch, sandbox)?;
     watch.stage("exploring");
     let usual = options.windows.is_none().then_some(USUAL_BUDGET);
@@ -84,6 +87,8 @@ fn explore(options: &Options) -> anyhow::Result<ExitCode> {
         keep(finding, &finding.cause(), &options.output)
     })?;
     stages.close();
+    rows.take(None, &plan.mix, &report)?;
+    rows.finish()?;
     print(&report, options)?;
     Ok(status(&report))
 }

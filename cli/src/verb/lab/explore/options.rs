@@ -59,6 +59,10 @@ pub(super) struct Options {
     /// Folder for findings, a file each
     #[arg(long, short, value_name = "FOLDER", default_value = "findings")]
     pub(super) output: PathBuf,
+    /// Write there a row for each window, as Parquet: configuration, window, strategy, what it
+    /// showed, hash and cost; those of all parts of a search are one table
+    #[arg(long, value_name = "FILE")]
+    pub(super) parquet: Option<PathBuf>,
     /// How to print what came of it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(super) format: Format,
@@ -109,8 +113,8 @@ pub(super) enum Format {
 
 /// Options that say how long and in how many parts to search, and where results go, not which host
 /// it is.
-const OF_THE_SEARCH: [&str; 7] =
-    ["--budget", "--windows", "--jobs", "--shard", "--output", "--format", "--swarm"];
+const OF_THE_SEARCH: [&str; 8] =
+    ["--budget", "--windows", "--jobs", "--shard", "--output", "--parquet", "--format", "--swarm"];
 
 /// The words behind `explore` that say which host and guest it is, for findings.
 pub(super) fn words() -> Vec<String> {
@@ -206,7 +210,7 @@ impl Subject {
     }
 }
 
-fn parse_time(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
     let wanted = || format!("{text:?} is not a time: 30s, 5min, 2h");
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);

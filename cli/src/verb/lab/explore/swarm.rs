@@ -1,6 +1,7 @@
 //! `avicenna lab explore` of one configuration after the other, which the seed draws.
 
 use super::options::{Options, words};
+use super::rows::Rows;
 use super::{Status, USUAL_BUDGET, keep, output_to, print};
 use crate::verb::lab::kernel::real_kernel;
 use crate::verb::lab::stages::{INTERRUPT, Stages};
@@ -29,6 +30,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
 
 fn all(options: &Options, watch: &mut Watch<'_>) -> anyhow::Result<Swarm> {
     let mut sandbox = output_to(&options.output)?;
+    let mut rows = Rows::open(options.parquet.as_deref(), &mut sandbox)?;
     let host = options.subject.host.host()?;
     let kernel = real_kernel(&options.subject.host, &host, watch)?;
     let store = options.subject.host.store();
@@ -63,8 +65,10 @@ fn all(options: &Options, watch: &mut Watch<'_>) -> anyhow::Result<Swarm> {
             told.insert(finding.alarm.key());
             keep(finding, &Batch::name(batch, &finding.cause()), &options.output)
         })?;
+        rows.take(Some(batch), &mix, &report)?;
         swarm.take(batch, mix, report);
     }
+    rows.finish()?;
     Ok(swarm)
 }
 
