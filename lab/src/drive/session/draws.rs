@@ -82,16 +82,16 @@ impl Session {
         let profile = self.costs().clone();
         let outside = self.drive.set_aside();
         let inbox = self.inbox.clone();
-        let mark = self.drive.machine.mark();
+        let point = self.mark();
         let mut drawn = Vec::new();
         for draw in 1..=draws {
             self.set_costs(profile.drawn(draw));
             drawn.extend(each(self, draw, watch)?);
-            self.return_to(&mark);
+            self.return_to(point);
             self.inbox.clone_from(&inbox);
         }
         self.set_costs(profile);
-        self.drive.machine.forget_mark();
+        self.forget(point);
         self.drive.take_up(outside);
         Ok(drawn)
     }
