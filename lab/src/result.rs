@@ -85,7 +85,8 @@ pub struct RunFacts {
     pub virtual_seconds: f64,
     /// Of this machine.
     pub host_seconds: f64,
-    /// Of everything that happened; equal runs have equal ones.
+    /// Of everything that happened: of the hashes of all parts of the run, in order. Equal runs
+    /// have equal ones.
     pub trace_hash: String,
 }
 

@@ -1,16 +1,20 @@
-//! One call of the lab: a workload in virtual machines, an arm of the experiment after the other.
+//! One call of the lab: a workload in virtual machines, in each arm of an experiment.
 
 mod builtin;
+mod effort;
+mod jobs;
 mod modes;
+mod origin;
+mod part;
 mod seeds;
 
+pub use jobs::usual as usual_jobs;
 pub use modes::Modes;
 
-use crate::comparison::{self, Comparison};
+use crate::comparison::Comparison;
 use crate::drive::example::Choice;
-use crate::drive::observed::Observed;
 use crate::drive::recording::Recording;
-use crate::drive::session::{Session, Visitor};
+use crate::drive::session::Visitor;
 use crate::evidence::{Prediction, Scale, Subject, predict};
 use crate::host::Host;
 use crate::host::booted::Store;
@@ -25,9 +29,13 @@ use crate::watch::Watch;
 use crate::workload::{self, Conditions, Workload, device};
 use bench::Configuration;
 use board::cost::Provenance;
-use builtin::{Effort, Guests};
+use builtin::Guests;
+use effort::Effort;
+use origin::{Boot, Origin, Own};
+use part::{Part, Way};
 use std::cell::RefCell;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::Instant;
 
 /// What to run.
@@ -72,6 +80,9 @@ pub struct Plan<'a> {
     pub example: Choice,
     /// Whether to find what the host's functions take of an interrupt; it changes nothing else.
     pub is_looked_at: bool,
+    /// Parts at once, a thread and at most the host's memory each. It changes nothing else. With a
+    /// trace or a debugger it is one.
+    pub jobs: usize,
     /// Where to write the machine's own trace.
     pub trace: Option<PathBuf>,
     /// A debugger that comes when the first workload begins.
@@ -152,7 +163,7 @@ const HOST_AND_GUEST: u64 = 640 << 20;
 /// Runs it.
 pub fn run(plan: &Plan<'_>, watch: &mut Watch<'_>) -> anyhow::Result<LabResult> {
     let started = Instant::now();
-    let (comparisons, effort) = match &plan.kernel {
+    let (comparisons, effort, is_restored) = match &plan.kernel {
         Some(kernel) => on_kernel(plan, kernel, watch)?,
         None => {
             let guests = Guests {
@@ -161,7 +172,9 @@ pub fn run(plan: &Plan<'_>, watch: &mut Watch<'_>) -> anyhow::Result<LabResult> 
                 limit: plan.limit,
             };
             (plan.before_guests)();
-            builtin::compare(&plan.host, guests, plan.experiment, watch)?
+            let (comparisons, effort) =
+                builtin::compare(&plan.host, guests, plan.experiment, plan.jobs, watch)?;
+            (comparisons, effort, false)
         }
     };
     let costs = plan.host.costs()?.provenance();
@@ -184,7 +197,7 @@ pub fn run(plan: &Plan<'_>, watch: &mut Watch<'_>) -> anyhow::Result<LabResult> 
         costs,
         comparisons,
         run: RunFacts {
-            is_restored: effort.is_restored,
+            is_restored,
             instructions: effort.instructions,
             virtual_seconds: effort.time.0 as f64 / 1e12,
             host_seconds: started.elapsed().as_secs_f64(),
@@ -238,48 +251,44 @@ fn on_kernel(
     plan: &Plan<'_>,
     kernel: &Kernel,
     watch: &mut Watch<'_>,
-) -> anyhow::Result<(Vec<Comparison>, Effort)> {
+) -> anyhow::Result<(Vec<Comparison>, Effort, bool)> {
     let initramfs = initramfs(kernel, &plan.host, &plan.additions, &plan.workload.needs())?;
     let arms = plan.experiment.arms();
-    let (mut observed, mut repeated) = (Vec::new(), Vec::new());
-    let mut effort = Effort::default();
-    let mut release = String::new();
+    let (hosts, parts) = part::of(plan, &arms)?;
     let notes = [("cpu", plan.cpu.clone()), ("workload", plan.workload.title())];
     let notes = notes.map(|(key, value)| (key.to_owned(), value));
-    let mut recording =
-        plan.trace.as_ref().map(|path| Recording::create(path, &notes)).transpose()?;
+    let recording = plan.trace.as_ref().map(|path| Recording::create(path, &notes)).transpose()?;
+    let visitor = plan.visitor.take();
+    // A trace has its parts in order, and a debugger sees one machine.
+    let is_alone = recording.is_some() || visitor.is_some();
+    let jobs = if is_alone { 1 } else { plan.jobs.clamp(1, parts.len().max(1)) };
     (plan.before_guests)();
-    for sharing in arms.chunk_by(Arm::shares_host) {
-        let host = plan.host.of_arm(&sharing[0])?;
-        let mut session = Session::start(&host, kernel, &initramfs, plan.store.as_ref(), watch)?;
-        session.record(recording.take());
-        session.debug(plan.visitor.take());
-        for arm in sharing {
-            let mut steps = perform(plan, arm, &mut session, watch)?;
-            if plan.is_looked_at {
-                session.name_functions(&mut steps, watch)?;
-            }
-            repeated.extend(steps.iter().filter_map(seeds::seen));
-            observed.extend(steps);
-            repeated.extend(seeds::repeat(plan, arm, &mut session, watch)?);
-        }
-        recording = session.take_recording();
-        let is_last = arms.last() == sharing.last();
-        if let Some(recording) = recording.as_mut().filter(|_| is_last) {
-            session.name_code(recording, watch)?;
-        }
-        effort.instructions += session.instructions();
-        effort.time.0 += session.virtual_time().0;
-        effort.trace_hash = session.trace_hash();
-        effort.is_restored = session.is_restored;
-        release.clone_from(&session.release);
+    let boot = Boot { kernel, initramfs: &initramfs, store: plan.store.as_ref() };
+    let machines = if visitor.is_some() { parts.len() } else { jobs };
+    let hosts = hosts.into_iter().map(|host| Origin::new(host, boot, machines));
+    let hosts: Vec<_> = hosts.collect();
+    let way = Way {
+        hosts: &hosts,
+        seeds: plan.seeds,
+        draws: plan.draws,
+        is_broken_down: plan.is_broken_down,
+        is_looked_at: plan.is_looked_at,
+        recording: Mutex::new(recording),
+        visitor: Mutex::new(visitor),
+    };
+    // It takes longest: a stage of its own says how long.
+    if let [host] = &*hosts {
+        host.be_ready(watch)?;
     }
-    recording.map(Recording::finish).transpose()?;
-    let mut comparisons = comparison::compare(&observed, &release, plan.example);
-    comparison::spread::take(&mut comparisons, &repeated);
-    comparison::prices::take(&mut comparisons, &observed);
-    comparison::breakdown::take(&mut comparisons, &observed);
-    Ok((comparisons, effort))
+    if jobs > 1 {
+        watch.stage(&format!("{}: {} parts, {jobs} at once", plan.workload.title(), parts.len()));
+    }
+    let work = |own: &mut Own, part: &Part, watch: &mut Watch<'_>| way.run(own, part, watch);
+    let done = jobs::all(&parts, jobs, &work, watch)?;
+    way.finish()?;
+    let is_restored = hosts.iter().all(Origin::is_restored);
+    let (comparisons, effort) = part::together(done, plan.example);
+    Ok((comparisons, effort, is_restored))
 }
 
 /// The steps of an arm.
@@ -303,22 +312,4 @@ fn steps(plan: &Plan<'_>, arm: &Arm) -> Vec<Step> {
         steps.iter_mut().for_each(seeds::within);
     }
     steps
-}
-
-/// Performs them.
-fn perform(
-    plan: &Plan<'_>,
-    arm: &Arm,
-    session: &mut Session,
-    watch: &mut Watch<'_>,
-) -> anyhow::Result<Vec<Observed>> {
-    let mut observed = Vec::new();
-    let steps = steps(plan, arm);
-    for step in &steps {
-        let purpose = if step.is_traced { "counting" } else { "timing" };
-        watch.stage(&format!("{}, {}: {purpose}", step.name, arm.label));
-        let draws = seeds::draws((plan.seeds, plan.draws, plan.is_broken_down), step, &steps);
-        observed.push(session.observe(step, plan.is_looked_at, draws, watch)?);
-    }
-    Ok(observed)
 }

@@ -32,13 +32,33 @@ pub enum Told<'a> {
     Tick,
 }
 
-/// The user who waits for a run: may stop it, loses patience, and is told how it goes.
-pub struct Watch<'a> {
+/// What ends a run before its time.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms<'a> {
     stop: &'a AtomicBool,
+    /// Raised when what runs beside this has ended, and nobody waits for it any more.
+    is_over: Option<&'a AtomicBool>,
     /// Host time that a stage may take.
     patience: Duration,
+}
+
+/// The user who waits for a run: may stop it, loses patience, and is told how it goes.
+pub struct Watch<'a> {
+    terms: Terms<'a>,
     tell: &'a mut dyn FnMut(Told<'_>),
     began: Instant,
+}
+
+impl<'a> Terms<'a> {
+    /// Patience begins now.
+    pub fn watch(self, tell: &'a mut dyn FnMut(Told<'_>)) -> Watch<'a> {
+        Watch { terms: self, tell, began: Instant::now() }
+    }
+
+    fn is_stopped(&self) -> bool {
+        let is_raised = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        is_raised(self.stop) || self.is_over.is_some_and(is_raised)
+    }
 }
 
 impl<'a> Watch<'a> {
@@ -48,7 +68,15 @@ impl<'a> Watch<'a> {
         patience: Duration,
         tell: &'a mut dyn FnMut(Told<'_>),
     ) -> Self {
-        Self { stop, patience, tell, began: Instant::now() }
+        Terms { stop, is_over: None, patience }.watch(tell)
+    }
+
+    /// The same, for what runs beside this on threads of its own until `is_over` is raised.
+    pub(crate) fn beside<'b>(&self, is_over: &'b AtomicBool) -> Terms<'b>
+    where
+        'a: 'b,
+    {
+        Terms { is_over: Some(is_over), ..self.terms }
     }
 
     /// The next stage begins, and with it patience.
@@ -74,12 +102,12 @@ impl<'a> Watch<'a> {
         heard: &mut String,
         act: impl FnOnce(&mut Watch<'_>) -> R,
     ) -> R {
-        let Self { stop, patience, tell, began } = self;
+        let Self { terms, tell, began } = self;
         let mut tell = |told: Told<'_>| match told {
             Told::Wrote(Stream::Output, text) => heard.push_str(text),
             other => tell(other),
         };
-        act(&mut Watch { stop, patience: *patience, tell: &mut tell, began: *began })
+        act(&mut Watch { terms: *terms, tell: &mut tell, began: *began })
     }
 
     /// Patience begins again.
@@ -96,11 +124,12 @@ impl<'a> Watch<'a> {
     /// Whether to go on.
     pub fn check(&mut self) -> Result<(), Halt> {
         (self.tell)(Told::Tick);
-        if self.stop.load(Ordering::Relaxed) {
+        if self.terms.is_stopped() {
             return Err(Halt::Interrupted);
         }
-        if self.began.elapsed() > self.patience {
-            return Err(Halt::HostTime(self.patience));
+        let patience = self.terms.patience;
+        if self.began.elapsed() > patience {
+            return Err(Halt::HostTime(patience));
         }
         Ok(())
     }

@@ -1,13 +1,12 @@
 //! The emulated host on which costs are tried: it goes back to the same moment for each profile.
 
 use super::measured::Measured;
-use crate::drive::session::Session;
+use crate::drive::session::{Point, Session};
 use crate::plan::{ModuleParameter, Setting};
 use crate::protocol::{Command, Step};
 use crate::watch::Watch;
 use crate::workload;
 use arch::time::Picoseconds;
-use board::Mark;
 use board::cost::CostProfile;
 
 /// What the benchmark guest does in a life, beside where its gaps begin.
@@ -38,7 +37,7 @@ impl Moment {
 /// An emulated host at a moment to which it goes back for each profile.
 pub struct Place<'a> {
     session: &'a mut Session,
-    mark: Mark,
+    point: Point,
 }
 
 /// What a guest measured in a step.
@@ -64,8 +63,8 @@ pub enum Bench<'a> {
 impl<'a> Place<'a> {
     /// The host as it is now.
     pub fn new(session: &'a mut Session) -> Self {
-        let mark = session.mark();
-        Self { session, mark }
+        let point = session.mark();
+        Self { session, point }
     }
 
     /// The host's times under a profile.
@@ -189,7 +188,7 @@ impl<'a> Place<'a> {
         moment: Moment,
         watch: &mut Watch<'_>,
     ) -> anyhow::Result<()> {
-        self.session.return_to(&self.mark);
+        self.session.return_to(self.point);
         self.session.set_costs(profile.clone());
         self.session.idle(moment.after(), watch)
     }

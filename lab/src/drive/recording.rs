@@ -1,6 +1,7 @@
 //! The machine's own trace of a run, as a file for `machine trace`.
 
 use anyhow::Context;
+use arch::time::Picoseconds;
 use change::{Like, Output};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -21,6 +22,10 @@ pub struct Recording {
     /// Where the symbols go, until they are there.
     symbols: Option<Output>,
     writer: Writer<BufWriter<File>>,
+    /// The time of the last record.
+    last: Picoseconds,
+    /// What is added to a machine's time.
+    shift: Picoseconds,
     /// The first thing that went wrong; nothing is written after it.
     fault: Option<io::Error>,
 }
@@ -32,7 +37,15 @@ impl Recording {
         let writer = Writer::new(BufWriter::new(file), notes)
             .with_context(|| format!("cannot write {}", path.display()))?;
         let symbols = Some(Output::to(&symbols_of(path))?);
-        Ok(Self { path: path.to_owned(), symbols, writer, fault: None })
+        let (last, shift) = (Picoseconds::ZERO, Picoseconds::ZERO);
+        Ok(Self { path: path.to_owned(), symbols, writer, last, shift, fault: None })
+    }
+
+    /// What follows is of a machine whose time is this now, which may be another machine than the
+    /// one before, or before: in the file it comes after what is there.
+    pub(crate) fn going_on_at(self, now: Picoseconds) -> Self {
+        let shift = Picoseconds(self.last.0.saturating_sub(now.0));
+        Self { shift, ..self }
     }
 
     /// The names of the code that it tells of.
@@ -45,9 +58,16 @@ impl Recording {
     }
 
     pub(crate) fn take(&mut self, records: &[Record]) {
-        if self.fault.is_none() {
-            self.fault = records.iter().try_for_each(|record| self.writer.push(record)).err();
+        if self.fault.is_some() {
+            return;
         }
+        let Self { writer, last, shift, .. } = self;
+        let mut push = |record: &Record| {
+            let at = record.at.saturating_add(*shift);
+            *last = at.max(*last);
+            writer.push(&Record { at, ..*record })
+        };
+        self.fault = records.iter().try_for_each(&mut push).err();
     }
 
     /// Writes what is left; the file is whole then.

@@ -11,6 +11,7 @@ mod visit;
 pub use command::{Keyboard, Typed};
 pub(crate) use draws::Draws;
 pub use kept::{Again, Kept};
+pub(crate) use point::Point;
 pub use visit::{Meanwhile, Visitor};
 
 use crate::drive::Drive;
@@ -30,7 +31,7 @@ use anyhow::{Context, bail};
 use arch::time::Picoseconds;
 use board::channel::Channel;
 use board::cost::CostProfile;
-use board::{Machine, Outcome};
+use board::{Machine, Marks, Outcome};
 use inbox::Inbox;
 use std::collections::BTreeMap;
 
@@ -46,6 +47,8 @@ pub struct Session {
     channel: Channel,
     inbox: Inbox,
     visits: visit::Visits,
+    /// Moments to which the machine goes back.
+    points: Marks,
     /// Where processors were when a command was stopped.
     places: Option<Vec<place::Place>>,
     /// The kernel that booted.
@@ -63,6 +66,17 @@ impl Session {
         store: Option<&Store>,
         watch: &mut Watch<'_>,
     ) -> anyhow::Result<Self> {
+        Ok(Self::start_by_key(host, kernel, initramfs, store, watch)?.0)
+    }
+
+    /// The same, with what the host is found by in the store.
+    fn start_by_key(
+        host: &Host,
+        kernel: &Kernel,
+        initramfs: &Initramfs,
+        store: Option<&Store>,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<(Self, Option<Key>)> {
         let configuration = host.configuration()?;
         let mut machine = host.power_on()?;
         let cpio = initramfs.to_cpio();
@@ -73,11 +87,7 @@ impl Session {
         let kept = store.zip(key).and_then(|(store, key)| store.find(key, &configuration));
         if let Some((machine, release)) = kept {
             watch.stage("restoring the emulated host from its snapshot");
-            let mut session = Self::new(machine)?;
-            session.release = release;
-            session.is_restored = true;
-            session.drive.count();
-            return Ok(session);
+            return Ok((Self::restored(machine, &release)?, key));
         }
         watch.stage("booting the emulated host");
         host::load(&mut machine, kernel, &cpio, &command_line)?;
@@ -87,7 +97,7 @@ impl Session {
             store.keep(key, &session.drive.machine, &configuration, &session.release);
         }
         session.drive.count();
-        Ok(session)
+        Ok((session, key))
     }
 
     fn new(mut machine: Machine) -> anyhow::Result<Self> {
@@ -97,6 +107,7 @@ impl Session {
             channel,
             inbox: Inbox::default(),
             visits: visit::Visits::default(),
+            points: Marks::default(),
             places: None,
             release: String::new(),
             is_restored: false,
@@ -294,12 +305,10 @@ impl Session {
         watch.stage("reading the kernel's symbols");
         self.drive.drain();
         let recording = self.drive.recording.take();
-        let mark = self.drive.machine.mark();
+        let point = self.mark();
         let names = self.names(&addresses, watch);
-        self.drive.drain();
-        self.drive.machine.return_to(&mark);
-        self.drive.machine.forget_mark();
-        self.forget_heard();
+        self.return_to(point);
+        self.forget(point);
         self.drive.recording = recording;
         let names = match names {
             Ok(names) => names,
@@ -354,7 +363,8 @@ impl Session {
     /// Writes from here on what the machine does.
     pub fn record(&mut self, recording: Option<Recording>) {
         self.drive.drain();
-        self.drive.recording = recording;
+        let now = self.virtual_time();
+        self.drive.recording = recording.map(|recording| recording.going_on_at(now));
     }
 
     /// Writes beside a trace what the code is called that it has addresses of; a kernel that does

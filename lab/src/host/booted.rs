@@ -14,7 +14,7 @@ use board::snapshot::checksum;
 use board::{Configuration, Machine};
 use report::writer;
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -113,6 +113,19 @@ impl Store {
         }
     }
 
+    /// The same, packed as it is in the file, for several machines.
+    pub(crate) fn packed(&self, key: Key) -> Option<(Vec<u8>, String)> {
+        let path = self.path(key);
+        let read = || {
+            let mut input = BufReader::new(File::open(&path)?);
+            let release = read_head(&mut input, &path.to_string_lossy(), key)?;
+            let mut snapshot = Vec::new();
+            input.read_to_end(&mut snapshot)?;
+            anyhow::Ok((snapshot, release))
+        };
+        read().ok()
+    }
+
     /// Keeps a host that waits for its first step.
     pub(crate) fn keep(
         &self,
@@ -180,16 +193,22 @@ fn read(
 ) -> anyhow::Result<(Machine, String)> {
     let name = path.to_string_lossy();
     let mut input = BufReader::with_capacity(1 << 20, file);
+    let release = read_head(&mut input, &name, key)?;
+    let machine = Machine::restore(configuration, &name, input)?;
+    Ok((machine, release))
+}
+
+/// The kernel's release.
+fn read_head(input: &mut impl BufRead, name: &str, key: Key) -> anyhow::Result<String> {
     let mut head = String::new();
-    std::io::Read::take(&mut input, MOST_HEAD)
+    std::io::Read::take(input, MOST_HEAD)
         .read_line(&mut head)
         .with_context(|| format!("cannot read {name}"))?;
     let start = format!("{HEAD} {key} ");
-    let Some(release) = head.strip_prefix(&start).and_then(|rest| rest.strip_suffix('\n')) else {
-        bail!("{name} does not begin with {start:?}");
-    };
-    let machine = Machine::restore(configuration, &name, input)?;
-    Ok((machine, release.to_owned()))
+    match head.strip_prefix(&start).and_then(|rest| rest.strip_suffix('\n')) {
+        Some(release) => Ok(release.to_owned()),
+        None => bail!("{name} does not begin with {start:?}"),
+    }
 }
 
 #[cfg(test)]
@@ -261,6 +280,10 @@ mod tests {
         let (found, release) = store.find(key, &configuration).expect("what was kept");
         assert_eq!((found.memory.ram[12345], release.as_str()), (67, "6.1.0-test"));
         assert!(store.find(Key(2), &configuration).is_none());
+        let (packed, release) = store.packed(key).expect("the same");
+        let machine = Machine::restore(&configuration, "memory", &packed[..]);
+        assert_eq!(machine.expect("a snapshot").memory.ram[12345], 67);
+        assert_eq!((release.as_str(), store.packed(Key(2))), ("6.1.0-test", None));
 
         let path = store.path(key);
         let mut bytes = std::fs::read(&path).expect("the snapshot");

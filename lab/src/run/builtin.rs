@@ -1,11 +1,13 @@
 //! The lab without a distribution's kernel: the reference hypervisor on the emulated machine, on
 //! any system and without a network.
 
+use super::effort::Effort;
+use super::jobs;
 use crate::comparison::{self, Agreement, Comparison, ExitRow, Scope, hardware};
 use crate::drive::Drive;
 use crate::drive::counters::{Reason, Tally};
 use crate::host::Host;
-use crate::plan::{Experiment, Setting};
+use crate::plan::{Arm, Experiment, Setting};
 use crate::watch::Watch;
 use crate::workload::figure::{Figure, of_benchmark};
 use crate::workload::found::Findings;
@@ -26,19 +28,6 @@ struct Run {
     own: BTreeMap<String, u64>,
     figures: Vec<Figure>,
     troubles: Vec<String>,
-}
-
-/// What all runs took together.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Effort {
-    /// Executed by all processors.
-    pub instructions: u64,
-    /// Of the machines.
-    pub time: Picoseconds,
-    /// Of the last run.
-    pub trace_hash: u64,
-    /// Whether the host came from a snapshot.
-    pub is_restored: bool,
 }
 
 /// What the hypervisor is given.
@@ -75,29 +64,42 @@ pub fn compare(
     host: &Host,
     guests: Guests<'_>,
     experiment: &Experiment,
+    jobs: usize,
     watch: &mut Watch<'_>,
 ) -> anyhow::Result<(Vec<Comparison>, Effort)> {
     check(guests.workload, experiment)?;
     let tests = guests.workload.benchmark().unwrap_or_default();
-    let mut effort = Effort::default();
-    let mut comparisons = Vec::new();
-    for (name, apic) in [("xAPIC", "xapic"), ("x2APIC", "x2apic")] {
-        let (mut off, mut on) = (None, None);
-        for arm in experiment.arms() {
-            watch.stage(&format!("{name}, {}", arm.label));
-            let guest: Vec<String> = format!("output=memory apic={apic} {tests}")
-                .split(' ')
-                .map(|word| format!("guest.{word}"))
-                .collect();
-            let (setting, vcpus) = (arm.setting, guests.vcpus);
-            let hardware = experiment.inhibited_name().to_lowercase();
-            let options = format!("{hardware}={setting} vcpus={vcpus} {}", guest.join(" "));
-            let run = run(host, &options, guests.limit, watch, &mut effort)?;
-            *(if setting.is_on() { &mut on } else { &mut off }) = Some(run);
-        }
-        comparisons.push(side_by_side(name, off, on));
+    let arms = experiment.arms();
+    let modes = [("xAPIC", "xapic"), ("x2APIC", "x2apic")].into_iter();
+    let parts: Vec<_> = modes.flat_map(|mode| arms.iter().map(move |arm| (mode, arm))).collect();
+    let work = |(): &mut (), part: &((&str, &str), &Arm), watch: &mut Watch<'_>| {
+        let ((name, apic), arm) = *part;
+        watch.stage(&format!("{name}, {}", arm.label));
+        let guest: Vec<String> = format!("output=memory apic={apic} {tests}")
+            .split(' ')
+            .map(|word| format!("guest.{word}"))
+            .collect();
+        let (setting, vcpus) = (arm.setting, guests.vcpus);
+        let hardware = experiment.inhibited_name().to_lowercase();
+        let options = format!("{hardware}={setting} vcpus={vcpus} {}", guest.join(" "));
+        run(host, &options, guests.limit, watch)
+    };
+    if jobs > 1 {
+        watch.stage(&format!("{}: {} parts, {jobs} at once", guests.workload.title(), parts.len()));
     }
-    Ok((comparisons, effort))
+    let done = jobs::all(&parts, jobs, &work, watch)?;
+    let effort = Effort::together(done.iter().map(|(_, effort)| *effort));
+    let mut sides: Vec<(&str, Option<Run>, Option<Run>)> = Vec::new();
+    for (((name, _), arm), (run, _)) in parts.into_iter().zip(done) {
+        if sides.last().is_none_or(|(last, ..)| *last != name) {
+            sides.push((name, None, None));
+        }
+        if let Some((_, off, on)) = sides.last_mut() {
+            *(if arm.setting.is_on() { on } else { off }) = Some(run);
+        }
+    }
+    let comparisons = sides.into_iter().map(|(name, off, on)| side_by_side(name, off, on));
+    Ok((comparisons.collect(), effort))
 }
 
 fn run(
@@ -105,8 +107,7 @@ fn run(
     options: &str,
     limit: u64,
     watch: &mut Watch<'_>,
-    effort: &mut Effort,
-) -> anyhow::Result<Run> {
+) -> anyhow::Result<(Run, Effort)> {
     let mut machine = Machine::new(&Configuration {
         costs: host.costs.clone(),
         iommu: host.iommu,
@@ -127,14 +128,16 @@ fn run(
             break outcome;
         }
     };
-    effort.instructions += drive.machine.instructions();
-    effort.time.0 += drive.machine.state.now.0;
-    effort.trace_hash = drive.machine.state.wiring.recorder.hash.value();
+    let effort = Effort {
+        instructions: drive.machine.instructions(),
+        time: drive.machine.state.now,
+        trace_hash: drive.machine.state.wiring.recorder.hash.value(),
+    };
     let mut run = read(&drive.console(), drive.counters.all().clone());
     if outcome != Outcome::DebugExit(0) {
         run.troubles.push(format!("the hypervisor ended with {outcome:?}"));
     }
-    Ok(run)
+    Ok((run, effort))
 }
 
 /// The hypervisor's records.

@@ -6,16 +6,17 @@
 //! booted already, they say besides when the step begins, and by how much everything but
 //! instructions takes longer or shorter than the cost profile says. The same seed does the same.
 
-use super::{Plan, steps};
+use super::effort::Effort;
+use super::part::Part;
 use crate::comparison::spread::Repeated;
 use crate::drive::observed::Observed;
 use crate::drive::session::{Draws, Session};
 use crate::drive::under::{Kind, Under};
-use crate::plan::Arm;
 use crate::protocol::{Guest, Step};
 use crate::watch::Watch;
 use crate::workload::{self, Workload};
 use arch::time::Picoseconds;
+use std::ops::Range;
 
 /// Steps begin within so much time after each other: some periods of a timer tick.
 const MOST_IDLE: u64 = 16_000_000_000;
@@ -23,6 +24,8 @@ const MOST_IDLE: u64 = 16_000_000_000;
 const JITTER: f64 = 0.02;
 /// Samples of each figure from one seed. Fewer than of a single run: it is the seeds that differ.
 const SAMPLES: &str = "samples=60 warmup=20";
+/// Seeds that run one after the other on one machine.
+const TOGETHER: usize = 5;
 /// Spreads seeds.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 /// In one life: as many samples from seeds as there are before.
@@ -40,6 +43,18 @@ pub(super) fn within(step: &mut Step) {
         options.push(' ');
         options.push_str(WITHIN);
     }
+}
+
+/// Whether any of these steps can be measured from seeds in lives of their own.
+pub(super) fn can_repeat(steps: &[Step]) -> bool {
+    steps.iter().any(|step| !step.is_traced && seeded(step, 1).is_some())
+}
+
+/// The parts in which so many seeds run: what of them can run at once. Each part loads KVM, which
+/// takes as long as half a life.
+pub(super) fn in_parts(seeds: u16) -> impl Iterator<Item = Range<u64>> {
+    let end = if seeds < 2 { 1 } else { u64::from(seeds) + 1 };
+    (1..end).step_by(TOGETHER).map(move |first| first..end.min(first + TOGETHER as u64))
 }
 
 /// Under which other costs the times of one of these steps are measured besides: draws, and, where
@@ -74,31 +89,36 @@ pub(super) fn seen(observed: &Observed) -> Option<Repeated> {
     (!runs.is_empty()).then_some(Repeated { name, setting, runs })
 }
 
-/// Runs an arm's steps that measure times from each of the plan's seeds.
+/// Runs a part's steps that measure times from each of some seeds, and what each life took. All
+/// begin where KVM has been loaded, so that none knows which others there are.
 pub(super) fn repeat(
-    plan: &Plan<'_>,
-    arm: &Arm,
+    part: &Part,
+    seeds: Range<u64>,
     session: &mut Session,
     watch: &mut Watch<'_>,
-) -> anyhow::Result<Vec<Repeated>> {
-    if plan.seeds < 2 {
-        return Ok(Vec::new());
-    }
+) -> anyhow::Result<(Vec<Repeated>, Vec<Effort>)> {
+    let (mut from, mut efforts, mut repeated) = (Effort::of(session), Vec::new(), Vec::new());
+    session.load(&part.arm.parameters, watch)?;
+    let (loaded, beginning) = (Effort::of(session), session.beginning());
     let profile = session.costs().clone();
-    let mut repeated = Vec::new();
-    for step in steps(plan, arm).iter().filter(|step| !step.is_traced) {
+    for step in part.steps.iter().filter(|step| !step.is_traced) {
         let mut runs = Vec::new();
-        for seed in 1..=u64::from(plan.seeds) {
+        for seed in seeds.clone() {
             let Some(seeded) = seeded(step, seed) else { break };
-            watch.stage(&format!("{}, {}: seed {seed}", step.name, arm.label));
+            watch.stage(&format!("{}, {}: seed {seed}", step.name, part.arm.label));
+            let recording = session.take_recording();
+            session.begin_again(&beginning);
+            session.record(recording);
             session.idle(Picoseconds(seed.wrapping_mul(GOLDEN) % MOST_IDLE), watch)?;
             session.set_costs(profile.jittered(seed, JITTER));
             runs.push(workload::figures(&session.perform(&seeded, watch)?));
+            session.set_costs(profile.clone());
+            // The first is charged with what it took to load KVM.
+            efforts.push(Effort::of(session).since(std::mem::replace(&mut from, loaded)));
         }
-        session.set_costs(profile.clone());
-        repeated.push(Repeated { name: step.name.clone(), setting: arm.setting, runs });
+        repeated.push(Repeated { name: step.name.clone(), setting: part.arm.setting, runs });
     }
-    Ok(repeated)
+    Ok((repeated, efforts))
 }
 
 /// The step as it is from a seed; only the benchmark guest takes one.

@@ -56,7 +56,7 @@ impl Marks {
     pub fn push(&mut self, machine: &mut Machine) {
         let until_now = machine.memory.leave_mark();
         if let Some(last) = self.moments.last_mut() {
-            last.before.extend(&until_now);
+            last.before.extend(until_now);
         }
         let mark = machine.mark();
         self.moments.push(Moment { mark, before: Before::default() });
@@ -91,8 +91,8 @@ impl Marks {
         let until_now = machine.memory.leave_mark();
         let gone = self.moments.split_off(number);
         if let Some(last) = self.moments.last_mut() {
-            gone.iter().for_each(|moment| last.before.extend(&moment.before));
-            last.before.extend(&until_now);
+            gone.into_iter().for_each(|moment| last.before.extend(moment.before));
+            last.before.extend(until_now);
             machine.memory.mark();
         }
     }

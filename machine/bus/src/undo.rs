@@ -42,7 +42,11 @@ impl Before {
     }
 
     /// Takes back what changed after the next mark as well: `later` is what leads to that one.
-    pub fn extend(&mut self, later: &Before) {
+    pub fn extend(&mut self, later: Before) {
+        if self.saved.is_empty() {
+            *self = later;
+            return;
+        }
         let known: BTreeSet<u32> = self.saved.iter().map(|saved| saved.page).collect();
         let pages = later.saved.iter().zip(&later.lines).zip(later.bytes.chunks_exact(PAGE));
         for ((saved, lines), bytes) in pages {
@@ -256,7 +260,7 @@ mod tests {
         memory.mark();
         memory.write(SystemPhysical(0x2000), &[2]).expect("RAM");
         memory.write(SystemPhysical(0x3000), &[2]).expect("RAM");
-        before.extend(&memory.leave_mark());
+        before.extend(memory.leave_mark());
         assert_eq!(before.pages(), 3);
         memory.put_back(&before);
         assert!(memory.ram == first);

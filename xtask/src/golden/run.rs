@@ -158,6 +158,8 @@ impl Setting {
         let _ = fs::remove_file(&file);
         let mut command = Command::new(&self.program);
         command.args(["lab", "run", "--kernel", kernel, "--cpu", cpu, "--workload", workload]);
+        // As many rows run at once as there are processors.
+        command.args(["--jobs", "1"]);
         // They change nothing but the time that it takes.
         command.args(["--draws", "0"]);
         let said = said(command.args(["--no-snapshot", "--format", "json", "-o"]).arg(&file))?;

@@ -15,7 +15,7 @@ use super::check::Checks;
 use super::debian::{Kernel, unpacked};
 use super::stage::{Scenario, Stage, Stop};
 use anyhow::{Context, Result, ensure};
-use session::Lab;
+use session::{Lab, Outcome};
 use std::fs;
 
 pub(super) static SCENARIO: Scenario = Scenario {
@@ -52,6 +52,9 @@ fn built_in(lab: &Lab<'_>, checks: &mut Checks) -> Result<()> {
     let two = ["--kernel", "builtin", "--cpus", "2"];
     let amd = lab.run("builtin", &two)?;
     checks.succeed("built-in hypervisor: 90 % fewer exits", verdict::falls(&amd, -90.0));
+    let one = lab.run("builtin", &[&two[..], &["--jobs", "1"]].concat())?;
+    let alike = verdict::are_alike(&amd, &one);
+    checks.succeed("built-in hypervisor: jobs do not change the result", alike);
     let intel = lab.run("builtin", &[&two[..], &["--cpu", "sapphire-rapids"]].concat())?;
     checks.succeed("built-in hypervisor on Intel: 80 % fewer exits", verdict::falls(&intel, -80.0));
     let page = lab.work.join("page").display().to_string();
@@ -69,8 +72,9 @@ fn amd(lab: &Lab<'_>, checks: &mut Checks) -> Result<()> {
     checks.succeed(what, verdict::names_functions(&first));
     checks.succeed("KVM: times have intervals", verdict::has_intervals(&first));
     let again = lab.run_kvm("again", &[])?;
-    let alike = verdict::is_restored_alike(first, again);
+    let alike = verdict::is_restored_alike(&first, &again);
     checks.succeed("KVM: a snapshot spares the boot and changes nothing", alike);
+    changes_nothing(lab, &first, checks)?;
     let without = lab.run_kvm("without", &["--cpu", "zen4,-avic"])?;
     let what = "KVM: a processor without AVIC makes the comparison fail";
     checks.succeed(what, verdict::fails_without_avic(&without));
@@ -78,6 +82,24 @@ fn amd(lab: &Lab<'_>, checks: &mut Checks) -> Result<()> {
     let reasons = ["PIT_REINJ", "set reason=8,", "set reason=9,"];
     let what = "KVM: the timer in reinject mode inhibits";
     checks.succeed(what, verdict::is_inhibited(&pit, &reasons));
+    Ok(())
+}
+
+/// How many parts of a run there are at once, and whether a trace is written.
+fn changes_nothing(lab: &Lab<'_>, first: &Outcome, checks: &mut Checks) -> Result<()> {
+    for jobs in ["1", "2", "3"] {
+        let other = lab.run_kvm("jobs", &["--jobs", jobs])?;
+        let alike = verdict::are_alike(first, &other);
+        checks
+            .succeed(format!("KVM: the result of {jobs} jobs is that of any other number"), alike);
+    }
+    let trace = lab.work.join("trace").display().to_string();
+    let traced = lab.run_kvm("traced", &["--jobs", "2", "--trace", &trace])?;
+    checks.succeed("KVM: a trace changes no result", verdict::are_alike(first, &traced));
+    let seeds = ["--seeds", "7", "--feature", "on", "--guest-apic", "x2apic"];
+    let one = lab.run_kvm("seeds", &[&seeds[..], &["--jobs", "1"]].concat())?;
+    let two = lab.run_kvm("seeds", &[&seeds[..], &["--jobs", "2"]].concat())?;
+    checks.succeed("KVM: nor do jobs of seeds", verdict::are_alike(&one, &two));
     Ok(())
 }
 

@@ -79,6 +79,11 @@ pub(super) struct Arguments {
     /// draws anyway
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = number_of_draws)]
     draws: u16,
+    /// Parts of the run at once (an arm in a mode of the APIC is one, and five of its seeds), a
+    /// thread and the host's memory each; what is found is the same. With --trace and --gdb it is
+    /// one [default: one for each processor here that there is memory for]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: Option<u16>,
     /// Which interrupt of each arm the picture shows: typical, slowest, or worst-new (with the
     /// feature on the slowest with an exit of a kind that there was none of with it off, or else a
     /// typical one)
@@ -206,6 +211,7 @@ fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::
     let output = arguments.output.as_deref().map(|path| sandbox.output(path)).transpose()?;
     let visitor = arguments.debug.open(&mut sandbox)?;
     let sandbox = RefCell::new(sandbox);
+    let memory = host.memory;
     let plan = Plan {
         host,
         cpu: arguments.host.model.description(),
@@ -226,6 +232,7 @@ fn run_arms(arguments: &Arguments, arms: Option<(String, Vec<Arm>)>) -> anyhow::
         modes: arguments.guest_apic.map(Into::into),
         example: arguments.example,
         is_looked_at: shows_functions(arguments),
+        jobs: arguments.jobs.map_or_else(|| lab::run::usual_jobs(memory), usize::from),
         trace: arguments.host.trace.clone(),
         visitor: RefCell::new(visitor),
         before_guests: &|| arguments.host.shut_in(&mut sandbox.borrow_mut()),

@@ -83,17 +83,17 @@ impl Session {
         let profile = self.costs().clone();
         let outside = self.drive.set_aside();
         let inbox = self.inbox.clone();
-        let mark = self.drive.machine.mark();
+        let point = self.mark();
         let mut drawn = Vec::new();
         for under in draws.iter().copied() {
             self.set_costs(under.costs(&profile));
             let measured = each(self, under, watch)?;
             drawn.extend(measured.map(|(seed, figures)| Drawn { under, seed, figures }));
-            self.return_to(&mark);
+            self.return_to(point);
             self.inbox.clone_from(&inbox);
         }
         self.set_costs(profile);
-        self.drive.machine.forget_mark();
+        self.forget(point);
         self.drive.take_up(outside);
         Ok(drawn)
     }

@@ -3,10 +3,14 @@
 
 use super::Session;
 use super::inbox::Inbox;
+use super::point::Point;
 use crate::host::Host;
+use crate::host::booted::Store;
+use crate::host::initramfs::Initramfs;
+use crate::host::kernel::Kernel;
 use crate::watch::Watch;
 use arch::time::Picoseconds;
-use board::{Configuration, Limits, Machine, Mark};
+use board::{Configuration, Limits, Machine};
 
 /// A session as it was at one moment.
 pub struct Kept {
@@ -15,12 +19,17 @@ pub struct Kept {
     release: String,
 }
 
+/// A moment with all that is kept of it outside of the machine.
+pub(crate) struct Beginning {
+    point: Point,
+    inbox: Inbox,
+}
+
 /// A session that goes back to its beginning, which takes less than to begin another: what it
 /// changed is undone, and its code is translated already.
 pub struct Again {
     session: Session,
-    mark: Mark,
-    inbox: Inbox,
+    beginning: Beginning,
     memory: u64,
 }
 
@@ -31,6 +40,56 @@ impl Session {
         let mut snapshot = Vec::new();
         self.drive.machine.save("memory", &mut snapshot, configuration.digest())?;
         Ok(Kept { configuration, snapshot, release: self.release.clone() })
+    }
+
+    /// Starts as [`Session::start`] does, and keeps what has booted besides: as it is in the store,
+    /// if it is there, which spares packing it.
+    pub fn start_kept(
+        host: &Host,
+        kernel: &Kernel,
+        initramfs: &Initramfs,
+        store: Option<&Store>,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<(Self, Kept)> {
+        let (session, key) = Self::start_by_key(host, kernel, initramfs, store, watch)?;
+        let packed = store.zip(key).and_then(|(store, key)| store.packed(key));
+        let kept = match packed {
+            Some((snapshot, release)) => {
+                Kept { configuration: host.configuration()?, snapshot, release }
+            }
+            None => session.keep(host)?,
+        };
+        Ok((session, kept))
+    }
+
+    /// With the machine as it was at some moment.
+    pub(super) fn restored(machine: Machine, release: &str) -> anyhow::Result<Self> {
+        let mut session = Self::new(machine)?;
+        release.clone_into(&mut session.release);
+        session.is_restored = true;
+        session.drive.count();
+        Ok(session)
+    }
+
+    /// This moment, to begin there again.
+    pub(crate) fn beginning(&mut self) -> Beginning {
+        Beginning { point: self.mark(), inbox: self.inbox.clone() }
+    }
+
+    /// To where it began: nothing tells it from another that begins there. It is not recorded any
+    /// more.
+    pub(crate) fn begin_again(&mut self, beginning: &Beginning) {
+        self.return_to(beginning.point);
+        self.inbox.clone_from(&beginning.inbox);
+        self.places = None;
+        self.drive.begin_again();
+    }
+
+    /// From now on it goes back to this moment.
+    pub(crate) fn again(mut self) -> Again {
+        let beginning = self.beginning();
+        let memory = self.drive.machine.memory.layout().ram();
+        Again { session: self, beginning, memory }
     }
 
     /// Lets time pass on the host, whose processors have nothing to do: what follows begins at
@@ -53,18 +112,12 @@ impl Kept {
     /// A session that goes on from there.
     pub fn session(&self) -> anyhow::Result<Session> {
         let machine = Machine::restore(&self.configuration, "memory", self.snapshot.as_slice())?;
-        let mut session = Session::new(machine)?;
-        session.release.clone_from(&self.release);
-        session.is_restored = true;
-        session.drive.count();
-        Ok(session)
+        Session::restored(machine, &self.release)
     }
 
     /// A session that goes on from there, and comes back.
     pub fn again(&self) -> anyhow::Result<Again> {
-        let mut session = self.session()?;
-        let (mark, inbox) = (session.mark(), session.inbox.clone());
-        Ok(Again { session, mark, inbox, memory: self.configuration.memory })
+        Ok(self.session()?.again())
     }
 
     /// Bytes that it takes.
@@ -81,14 +134,71 @@ impl Again {
 
     /// To where it began: nothing tells it from another that begins there.
     pub fn go_back(&mut self) {
-        self.session.return_to(&self.mark);
-        self.session.inbox.clone_from(&self.inbox);
-        self.session.places = None;
-        self.session.drive.begin_again();
+        self.session.begin_again(&self.beginning);
     }
 
     /// Bytes of memory that its machine has, and so may take.
     pub fn memory(&self) -> u64 {
         self.memory
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arch::address::SystemPhysical;
+    use cpu::CpuModel;
+
+    fn host() -> Host {
+        Host {
+            model: CpuModel::named("zen4").expect("a model that comes with the machine"),
+            costs: None,
+            iommu: None,
+            has_pulse: false,
+            wires: Vec::new(),
+            devices: Vec::new(),
+            folders: Vec::new(),
+            topology: board::topology::Topology::of_cores(1).expect("one core"),
+            memory: 64 << 20,
+            append: String::new(),
+        }
+    }
+
+    fn write(session: &mut Session, page: u64, byte: u8) {
+        let at = SystemPhysical(page << 12);
+        session.drive.machine.memory.write(at, &[byte]).expect("RAM");
+    }
+
+    fn bytes(session: &Session) -> [u8; 3] {
+        [1, 2, 3].map(|page| session.drive.machine.memory.ram[page << 12])
+    }
+
+    #[test]
+    fn a_session_goes_back_to_its_beginning_over_moments_within() {
+        let mut session = Session::new(host().power_on().expect("a machine")).expect("a port");
+        write(&mut session, 1, 1);
+        let kept = session.keep(&host()).expect("memory");
+        let mut again = session.again();
+        for round in 2..5 {
+            let session = again.session();
+            write(session, 1, round);
+            let within = session.mark();
+            for draw in [7, 8] {
+                write(session, 2, draw);
+                session.return_to(within);
+                assert_eq!(bytes(session), [round, 0, 0]);
+            }
+            session.forget(within);
+            write(session, 3, round);
+            assert_eq!(bytes(session), [round, 0, round]);
+            let later = session.beginning();
+            write(session, 2, round);
+            session.begin_again(&later);
+            assert_eq!(bytes(session), [round, 0, round]);
+            again.go_back();
+            assert_eq!(bytes(again.session()), [1, 0, 0]);
+        }
+        let another = kept.session().expect("a machine");
+        assert_eq!(bytes(&another), [1, 0, 0], "nothing is shared with the other");
     }
 }

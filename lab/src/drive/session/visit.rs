@@ -56,6 +56,11 @@ impl Session {
         self.visits.awaited = visitor;
     }
 
+    /// Who was to come and has not come yet.
+    pub(crate) fn take_visitor(&mut self) -> Option<Box<dyn Visitor>> {
+        self.visits.armed.take().or(self.visits.awaited.take())
+    }
+
     /// It begins now; whether a debugger is to see it.
     pub(super) fn arm(&mut self) -> bool {
         let awaited = self.visits.awaited.take();

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Without polling, a processor sleeps at once.
 const SLEEPERS: &str =
@@ -201,16 +201,26 @@ fn records_what_the_machine_does(lab: &Lab<'_>, rung: &str) -> Result<()> {
     Ok(())
 }
 
+/// How long a run may go on once it is to end.
+const SOON: Duration = Duration::from_secs(5);
+
 /// The signals that end a run, with the status of an interrupt. The run's own end is far away: a
-/// boot and two Linux guests.
-pub(super) fn ends_when_asked(lab: &Lab<'_>, signal: &str) -> Result<()> {
-    let words = ["run", "--kernel", &lab.kernel, "--no-snapshot", "--workload", "threads"];
-    let mut command = lab.command(&words);
+/// boot and two Linux guests, or hundreds of lives of a guest.
+pub(super) fn ends_when_asked(
+    lab: &Lab<'_>,
+    signal: &str,
+    words: &[&str],
+    after: Duration,
+) -> Result<()> {
+    let mut command = lab.command(&[&["run", "--kernel", &lab.kernel], words].concat());
     let quiet = || std::process::Stdio::null();
     let mut running = command.stdout(quiet()).stderr(quiet()).spawn().context("the lab")?;
-    std::thread::sleep(Duration::from_secs(1));
+    std::thread::sleep(after);
+    let asked = Instant::now();
     tool("kill", [&format!("-{signal}"), &running.id().to_string()])?;
     let status = running.wait()?;
     ensure!(status.code() == Some(130), "{status}");
+    let took = asked.elapsed();
+    ensure!(took < SOON, "it went on for {took:?}");
     Ok(())
 }

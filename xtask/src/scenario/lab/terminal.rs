@@ -14,8 +14,13 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(super) fn check(lab: &Lab<'_>, checks: &mut Checks) {
     for signal in ["INT", "TERM"] {
-        checks.succeed(format!("SIG{signal} ends a run"), ends_when_asked(lab, signal));
+        let words = ["--no-snapshot", "--workload", "threads"];
+        let ended = ends_when_asked(lab, signal, &words, Duration::from_secs(1));
+        checks.succeed(format!("SIG{signal} ends a run"), ended);
     }
+    let words = ["--jobs", "3", "--seeds", "500"];
+    let ended = ends_when_asked(lab, "INT", &words, Duration::from_secs(4));
+    checks.succeed("SIGINT ends all parts of a run", ended);
     checks.succeed("lab shell controls its terminal", has_a_terminal(lab));
     checks.succeed("a command has a terminal", command_has_a_terminal(lab));
 }

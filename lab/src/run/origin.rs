@@ -1,0 +1,114 @@
+//! A host of a run, at the moment at which it had booted, where every part of the run begins: it
+//! boots once, each job has a machine of its own that goes on from there, and goes back there for
+//! its next part.
+
+use crate::drive::session::{Again, Kept, Session};
+use crate::host::Host;
+use crate::host::booted::Store;
+use crate::host::initramfs::Initramfs;
+use crate::host::kernel::Kernel;
+use crate::watch::Watch;
+use anyhow::Context;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What all hosts of a run boot.
+#[derive(Clone, Copy)]
+pub(super) struct Boot<'a> {
+    pub kernel: &'a Kernel,
+    pub initramfs: &'a Initramfs,
+    /// Where booted hosts are kept.
+    pub store: Option<&'a Store>,
+}
+
+/// The host.
+pub(super) struct Origin<'a> {
+    host: Host,
+    boot: Boot<'a>,
+    /// Machines that may be wanted at once.
+    machines: usize,
+    state: Mutex<State>,
+}
+
+/// None of it is there until the host has booted.
+#[derive(Default)]
+struct State {
+    is_restored: Option<bool>,
+    /// The one that booted, until a job wants a machine.
+    first: Option<Session>,
+    /// For the machines of further jobs.
+    kept: Option<Arc<Kept>>,
+}
+
+/// The machine of a job, with the number of its host.
+pub(super) type Own = Option<(usize, Again)>;
+
+impl<'a> Origin<'a> {
+    /// For so many machines at most.
+    pub fn new(host: Host, boot: Boot<'a>, machines: usize) -> Self {
+        Self { host, boot, machines, state: Mutex::default() }
+    }
+
+    /// A thread that panicked ends the run anyway.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether its boot was spared.
+    pub fn is_restored(&self) -> bool {
+        self.state().is_restored.unwrap_or(false)
+    }
+
+    /// Has booted then.
+    pub fn be_ready(&self, watch: &mut Watch<'_>) -> anyhow::Result<()> {
+        self.ready(watch).map(drop)
+    }
+
+    fn ready(&self, watch: &mut Watch<'_>) -> anyhow::Result<MutexGuard<'_, State>> {
+        let mut state = self.state();
+        if state.is_restored.is_none() {
+            let Boot { kernel, initramfs, store } = self.boot;
+            let session = if self.machines > 1 {
+                let (session, kept) =
+                    Session::start_kept(&self.host, kernel, initramfs, store, watch)?;
+                state.kept = Some(Arc::new(kept));
+                session
+            } else {
+                Session::start(&self.host, kernel, initramfs, store, watch)?
+            };
+            state.is_restored = Some(session.is_restored);
+            state.first = Some(session);
+        }
+        Ok(state)
+    }
+
+    /// A part begins: the job's own machine is one of this host, of this number, and where that had
+    /// booted.
+    pub fn begin<'o>(
+        &self,
+        number: usize,
+        own: &'o mut Own,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<&'o mut Session> {
+        match own.as_mut().filter(|(of, _)| *of == number) {
+            Some((_, again)) => again.go_back(),
+            None => {
+                // Before another machine there has to be room for it.
+                *own = None;
+                *own = Some((number, self.machine(watch)?.again()));
+            }
+        }
+        let (_, again) = own.as_mut().context("a job without a machine")?;
+        Ok(again.session())
+    }
+
+    /// One more machine: that which booted, or one that is unpacked while other jobs go on.
+    fn machine(&self, watch: &mut Watch<'_>) -> anyhow::Result<Session> {
+        let mut state = self.ready(watch)?;
+        if let Some(first) = state.first.take() {
+            return Ok(first);
+        }
+        let kept = state.kept.clone().context("a host of which one machine was wanted")?;
+        drop(state);
+        kept.session()
+    }
+}
