@@ -36,6 +36,7 @@ use part::{Part, Way};
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
 use std::time::Instant;
 
 /// What to run.
@@ -269,6 +270,8 @@ fn on_kernel(
     let hosts: Vec<_> = hosts.collect();
     let way = Way {
         hosts: &hosts,
+        jobs,
+        left: AtomicUsize::new(parts.len()),
         seeds: plan.seeds,
         draws: plan.draws,
         is_broken_down: plan.is_broken_down,
@@ -283,7 +286,8 @@ fn on_kernel(
     if jobs > 1 {
         watch.stage(&format!("{}: {} parts, {jobs} at once", plan.workload.title(), parts.len()));
     }
-    let work = |own: &mut Own, part: &Part, watch: &mut Watch<'_>| way.run(own, part, watch);
+    let work =
+        |own: &mut Option<Own>, part: &Part, watch: &mut Watch<'_>| way.run(own, part, watch);
     let done = jobs::all(&parts, jobs, &work, watch)?;
     way.finish()?;
     let is_restored = hosts.iter().all(Origin::is_restored);

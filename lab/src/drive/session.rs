@@ -10,6 +10,7 @@ mod visit;
 
 pub use command::{Keyboard, Typed};
 pub(crate) use draws::Draws;
+pub(crate) use kept::Beginning;
 pub use kept::{Again, Kept};
 pub(crate) use point::Point;
 pub use visit::{Meanwhile, Visitor};

@@ -1,8 +1,8 @@
 //! A host of a run, at the moment at which it had booted, where every part of the run begins: it
-//! boots once, each job has a machine of its own that goes on from there, and goes back there for
-//! its next part.
+//! boots once, and each job has a machine of its own that goes on from there, and goes back there
+//! for its next part if it is likely to have one.
 
-use crate::drive::session::{Again, Kept, Session};
+use crate::drive::session::{Beginning, Kept, Session};
 use crate::host::Host;
 use crate::host::booted::Store;
 use crate::host::initramfs::Initramfs;
@@ -39,8 +39,14 @@ struct State {
     kept: Option<Arc<Kept>>,
 }
 
-/// The machine of a job, with the number of its host.
-pub(super) type Own = Option<(usize, Again)>;
+/// The machine of a job.
+pub(super) struct Own {
+    /// The number of its host.
+    host: usize,
+    session: Session,
+    /// Where it goes back to for another part, if it is to.
+    beginning: Option<Beginning>,
+}
 
 impl<'a> Origin<'a> {
     /// For so many machines at most.
@@ -82,23 +88,35 @@ impl<'a> Origin<'a> {
     }
 
     /// A part begins: the job's own machine is one of this host, of this number, and where that had
-    /// booted.
+    /// booted. To go back later for another part has its price.
     pub fn begin<'o>(
         &self,
         number: usize,
-        own: &'o mut Own,
+        own: &'o mut Option<Own>,
+        goes_back: bool,
         watch: &mut Watch<'_>,
     ) -> anyhow::Result<&'o mut Session> {
-        match own.as_mut().filter(|(of, _)| *of == number) {
-            Some((_, again)) => again.go_back(),
-            None => {
-                // Before another machine there has to be room for it.
-                *own = None;
-                *own = Some((number, self.machine(watch)?.again()));
+        // Before another machine there has to be room for it.
+        let (mut session, known) = match own.take() {
+            Some(Own { host, mut session, beginning: Some(beginning) }) if host == number => {
+                session.begin_again(&beginning);
+                (session, Some(beginning))
             }
-        }
-        let (_, again) = own.as_mut().context("a job without a machine")?;
-        Ok(again.session())
+            other => {
+                drop(other);
+                (self.machine(watch)?, None)
+            }
+        };
+        let beginning = match (goes_back, known) {
+            (true, None) => Some(session.beginning()),
+            (true, known) => known,
+            (false, known) => {
+                known.into_iter().for_each(|beginning| session.leave(beginning));
+                None
+            }
+        };
+        let own = own.insert(Own { host: number, session, beginning });
+        Ok(&mut own.session)
     }
 
     /// One more machine: that which booted, or one that is unpacked while other jobs go on.

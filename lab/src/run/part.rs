@@ -16,6 +16,7 @@ use crate::protocol::Step;
 use crate::watch::Watch;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// What is done with the steps of a part.
@@ -42,6 +43,10 @@ pub(super) struct Part {
 /// How all parts are run.
 pub(super) struct Way<'a> {
     pub hosts: &'a [Origin<'a>],
+    /// Parts at once.
+    pub jobs: usize,
+    /// Parts that nobody has begun.
+    pub left: AtomicUsize,
     /// Seeds of what measures times, and draws of the costs of what has no seeds.
     pub seeds: u16,
     pub draws: u16,
@@ -143,8 +148,15 @@ impl Way<'_> {
     }
 
     /// Runs a part on the machine of a job.
-    pub fn run(&self, own: &mut Own, part: &Part, watch: &mut Watch<'_>) -> anyhow::Result<Done> {
-        let session = self.hosts[part.host].begin(part.host, own, watch)?;
+    pub fn run(
+        &self,
+        own: &mut Option<Own>,
+        part: &Part,
+        watch: &mut Watch<'_>,
+    ) -> anyhow::Result<Done> {
+        let left = self.left.fetch_sub(1, Ordering::Relaxed).saturating_sub(1);
+        let goes_back = left >= self.jobs;
+        let session = self.hosts[part.host].begin(part.host, own, goes_back, watch)?;
         let visitor = take(&self.visitor);
         let is_visited = visitor.is_some();
         session.record(take(&self.recording));

@@ -85,8 +85,13 @@ impl Session {
         self.drive.begin_again();
     }
 
+    /// It does not go back there any more.
+    pub(crate) fn leave(&mut self, beginning: Beginning) {
+        self.forget(beginning.point);
+    }
+
     /// From now on it goes back to this moment.
-    pub(crate) fn again(mut self) -> Again {
+    fn again(mut self) -> Again {
         let beginning = self.beginning();
         let memory = self.drive.machine.memory.layout().ram();
         Again { session: self, beginning, memory }
