@@ -23,7 +23,8 @@ fn the_interrupt_shadow_is_saved() {
             a.vmcall().unwrap();
         });
         assert_eq!(lab.run(), ExitReason::Vmcall, "{name}");
-        assert_eq!(lab.get(guest::INTERRUPTIBILITY), 0, "{name}: it covers the VMCALL alone");
+        assert_eq!(lab.get(guest::INTERRUPTIBILITY), expected, "{name}: it covers the VMCALL");
+        lab.set(guest::INTERRUPTIBILITY, 0);
         lab.set(guest::RIP, GUEST_CODE);
         lab.set(guest::RFLAGS, 2);
         lab.primary(PrimaryControls::MONITOR_TRAP_FLAG);
@@ -33,6 +34,41 @@ fn the_interrupt_shadow_is_saved() {
         }
         assert_eq!(reason, ExitReason::MonitorTrapFlag, "{name}");
         assert_eq!(lab.get(guest::INTERRUPTIBILITY), expected, "{name}");
+    }
+}
+
+/// An instruction that exits has not been executed, so what comes next is in the shadow still; one
+/// behind it is not, and one that has completed is not any more.
+#[test]
+fn the_shadow_covers_one_instruction_whatever_it_exits_for() {
+    type Code = fn(&mut CodeAssembler);
+    let rows: [(&str, Code, ExitReason, u64); 5] = [
+        ("STI; CPUID", |a| (a.sti().unwrap(), a.cpuid().unwrap()).1, ExitReason::Cpuid, 1),
+        ("STI; HLT", |a| (a.sti().unwrap(), a.hlt().unwrap()).1, ExitReason::Hlt, 1),
+        (
+            "STI; an access without a page",
+            |a| (a.sti().unwrap(), a.mov(eax, dword_ptr(GUEST_DATA)).unwrap()).1,
+            ExitReason::EptViolation,
+            1,
+        ),
+        (
+            "STI; NOP; CPUID",
+            |a| (a.sti().unwrap(), a.nop().unwrap(), a.cpuid().unwrap()).2,
+            ExitReason::Cpuid,
+            0,
+        ),
+        (
+            "a second STI has no shadow",
+            |a| (a.sti().unwrap(), a.nop().unwrap(), a.sti().unwrap(), a.cpuid().unwrap()).3,
+            ExitReason::Cpuid,
+            0,
+        ),
+    ];
+    for (rule, code, reason, expected) in rows {
+        let mut lab = Lab::new(code);
+        lab.write(Lab::extended_entry(GUEST_DATA >> 12), 0);
+        assert_eq!(lab.run(), reason, "{rule}");
+        assert_eq!(lab.get(guest::INTERRUPTIBILITY), expected, "{rule}");
     }
 }
 

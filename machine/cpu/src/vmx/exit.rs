@@ -187,13 +187,23 @@ fn length_of_instruction(cpu: &mut Cpu, bus: &mut Bus<'_>) -> u32 {
     if instruction.is_invalid() { 0 } else { instruction.len() as u32 }
 }
 
+/// Whether the instruction that ran last has completed.
+fn is_behind(reason: ExitReason) -> bool {
+    reason.is_trap_like() || reason == ExitReason::MonitorTrapFlag
+}
+
 fn clone_for_exit(cpu: &Cpu, running: &Guest, exit: &Exit, is_vectoring: bool) -> GuestState {
     // Woken from HLT by what exits now, or put there by the entry that an exit follows at once.
     let is_halted = cpu.pending.activity() == crate::Activity::Halted;
     let was_woken = running.halted_at == Some(cpu.clock.instructions());
     let was_halted = (is_halted || was_woken) && !is_vectoring;
-    let shadow = cpu.pending.has(Attention::SHADOW);
-    let is_stack = cpu.pending.has(Attention::STACK_SHADOW);
+    // That of the instruction at which the guest goes on, unless an event has ended it.
+    let is_at = cpu.pending.is_in_shadow() && !is_vectoring && !is_behind(exit.reason);
+    let shadow = is_at || cpu.pending.has(Attention::SHADOW);
+    let is_stack = match is_at {
+        true => cpu.pending.is_in_stack_shadow(),
+        false => cpu.pending.has(Attention::STACK_SHADOW),
+    };
     let virtual_nmis = running.controls.pin.contains(PinControls::VIRTUAL_NMIS);
     let blocked =
         if virtual_nmis { running.blocks_virtual_nmis } else { cpu.pending.blocks_nmis() };
@@ -201,9 +211,8 @@ fn clone_for_exit(cpu: &Cpu, running: &Guest, exit: &Exit, is_vectoring: bool) -
         .with_blocked_by_sti(shadow && !is_stack)
         .with_blocked_by_mov_ss(shadow && is_stack)
         .with_blocked_by_nmi(blocked);
-    let keeps_traps = is_stack
-        || exit.reason.is_trap_like()
-        || matches!(exit.reason, ExitReason::Init | ExitReason::MonitorTrapFlag);
+    let keeps_traps =
+        is_stack || is_behind(exit.reason) || matches!(exit.reason, ExitReason::Init);
     let pending = if keeps_traps { pending_debug(cpu) } else { PendingDebug::new() };
     let rate = entry::timer_rate(cpu);
     let now = cpu.clock.tsc() >> rate;
