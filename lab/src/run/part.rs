@@ -155,10 +155,10 @@ impl Way<'_> {
         watch: &mut Watch<'_>,
     ) -> anyhow::Result<Done> {
         let left = self.left.fetch_sub(1, Ordering::Relaxed).saturating_sub(1);
-        let goes_back = left >= self.jobs;
-        let session = self.hosts[part.host].begin(part.host, own, goes_back, watch)?;
         let visitor = take(&self.visitor);
-        let is_visited = visitor.is_some();
+        // A debugger goes back by marks of its own, with which the machine loses its beginning.
+        let goes_back = left >= self.jobs && visitor.is_none();
+        let session = self.hosts[part.host].begin(part.host, own, goes_back, watch)?;
         session.record(take(&self.recording));
         session.debug(visitor);
         let done = self.perform(part, session, watch)?;
@@ -168,10 +168,6 @@ impl Way<'_> {
         }
         put(&self.recording, recording);
         put(&self.visitor, session.take_visitor());
-        if is_visited {
-            // A debugger goes back by marks of its own: the machine has lost its beginning.
-            *own = None;
-        }
         Ok(done)
     }
 
