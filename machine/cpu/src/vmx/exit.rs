@@ -211,8 +211,7 @@ fn clone_for_exit(cpu: &Cpu, running: &Guest, exit: &Exit, is_vectoring: bool) -
         .with_blocked_by_sti(shadow && !is_stack)
         .with_blocked_by_mov_ss(shadow && is_stack)
         .with_blocked_by_nmi(blocked);
-    let keeps_traps =
-        is_stack || is_behind(exit.reason) || matches!(exit.reason, ExitReason::Init);
+    let keeps_traps = is_stack || is_behind(exit.reason) || matches!(exit.reason, ExitReason::Init);
     let pending = if keeps_traps { pending_debug(cpu) } else { PendingDebug::new() };
     let rate = entry::timer_rate(cpu);
     let now = cpu.clock.tsc() >> rate;
