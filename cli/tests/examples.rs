@@ -42,6 +42,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("machine inspect", "the reader's snapshot; cli/tests/machine_run.rs makes one"),
     ("machine test", "the reader's images; the template's is run below"),
     ("machine trace", "the reader's file"),
+    ("machine price", "the reader's file; cli/tests/machine_price.rs makes one"),
     ("bench", "needs KVM"),
     (
         "experiment run",

@@ -99,6 +99,7 @@ const VERBS: &[&str] = &[
     "machine list-cpus",
     "machine list-cpus --format json",
     "machine list-variants",
+    "machine price nosuch",
     "machine run --kernel nosuch",
     "machine serve --stdio --kernel nosuch",
     "machine test bad.sh",

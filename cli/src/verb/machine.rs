@@ -2,6 +2,7 @@
 
 mod build;
 mod closing;
+mod composition;
 pub mod console;
 pub mod devices;
 mod ending;
@@ -14,6 +15,7 @@ mod list_variants;
 pub mod model;
 mod monitor;
 pub mod platform;
+mod price;
 mod run;
 mod serial_port;
 mod serve;
@@ -51,6 +53,8 @@ enum Action {
     ListVariants(list_variants::Arguments),
     /// Print a trace of a run, or export it
     Trace(trace::Arguments),
+    /// What a run's time consists of, and what it takes at other costs or another clock
+    Price(price::Arguments),
 }
 
 /// `machine run` with options of its own; its exit status as a number.
@@ -73,5 +77,6 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Action::ListCpus(arguments) => list_cpus::run(&arguments),
         Action::ListVariants(arguments) => list_variants::run(&arguments),
         Action::Trace(arguments) => trace::run(&arguments),
+        Action::Price(arguments) => price::run(&arguments),
     }
 }

@@ -5,6 +5,7 @@ use crate::LIMITS;
 use arch::identity::CpuIndex;
 use arch::time::Picoseconds;
 use board::Limits;
+use board::composition::Kind;
 use cpu::Step;
 use cpu::decode::Cost;
 
@@ -35,10 +36,10 @@ fn every_clock_has_advanced_by_counts_times_costs_to_the_picosecond() {
         }
         let all = of(&machine, CPUS[0]);
         for step in [Step::Entry, Step::Exit, send] {
-            assert!(all.steps_of(step) > 0, "{name}: {step:?}");
+            assert!(all.count(Kind::Step(step)) > 0, "{name}: {step:?}");
         }
         assert!(
-            all.instructions_of(Cost::Pause) > 0
+            all.count(Kind::Instruction(Cost::Pause)) > 0
                 && all.messages.by_distance.iter().sum::<u64>() > 0
         );
     }

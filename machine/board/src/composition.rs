@@ -6,7 +6,10 @@
 //! while a processor was halted is not made of costs and stays as it was; messages lie in that or
 //! beside it, so they are counted and no part of the sum.
 
+mod kind;
+
 pub use crate::delivery::Messages;
+pub use kind::Kind;
 
 use crate::cost::CostProfile;
 use crate::machine::Machine;
@@ -14,7 +17,7 @@ use arch::identity::CpuIndex;
 use arch::time::Picoseconds;
 use cpu::decode::Cost;
 use cpu::operation::InstructionCosts;
-use cpu::{Classes, CpuModel, Spent, Step, StepCosts};
+use cpu::{Classes, CpuModel, Spent, StepCosts};
 
 /// What there is of each kind in a stretch of a processor's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,15 +43,40 @@ pub struct Prices {
 impl CostProfile {
     /// What everything takes on a model at its clock.
     pub fn prices(&self, model: &CpuModel) -> Prices {
+        self.prices_at(model.core_hertz())
+    }
+
+    /// The same of a core at a clock, in Hz and more than 0.
+    pub fn prices_at(&self, core_hertz: u64) -> Prices {
         Prices {
-            instructions: self.instruction_costs(model),
-            steps: self.step_costs(model),
-            core_hertz: model.core_hertz(),
+            instructions: self.instruction_costs_at(core_hertz),
+            steps: self.step_costs_at(core_hertz),
+            core_hertz,
+        }
+    }
+}
+
+impl Prices {
+    /// What one of a kind takes.
+    pub fn of(&self, kind: Kind) -> Picoseconds {
+        match kind {
+            Kind::Instruction(class) => Picoseconds(self.instructions.0[class as usize].into()),
+            Kind::Step(step) => self.steps.of(step),
         }
     }
 }
 
 impl Composition {
+    /// Nothing yet, of a processor at a clock, in Hz and more than 0.
+    pub fn empty(core_hertz: u64) -> Self {
+        Self {
+            instructions: [0; Cost::COUNT],
+            spent: Spent::default(),
+            messages: Messages::default(),
+            core_hertz,
+        }
+    }
+
     /// What has come since `earlier`, of the same processor.
     pub fn since(&self, earlier: &Self) -> Self {
         let less = |a: u64, b: u64| a.wrapping_sub(b);
@@ -73,22 +101,36 @@ impl Composition {
         let instructions: u64 = instructions.map(|(count, cost)| count * u64::from(*cost)).sum();
         let steps = self.spent.steps.iter().zip(&prices.steps.0);
         let steps: u64 = steps.map(|(count, cost)| count * cost.0).sum();
-        let elements = u128::from(self.spent.elements.0) * u128::from(self.core_hertz)
-            / u128::from(prices.core_hertz.max(1));
+        let elements = self.elements(prices).0;
         let waited = self.spent.waited.0;
-        Picoseconds(
-            instructions.wrapping_add(steps).wrapping_add(elements as u64).wrapping_add(waited),
-        )
+        Picoseconds(instructions.wrapping_add(steps).wrapping_add(elements).wrapping_add(waited))
     }
 
-    /// How many instructions of a class there are.
-    pub fn instructions_of(&self, class: Cost) -> u64 {
-        self.instructions[class as usize]
+    /// What the elements of strings take at these prices: a core cycle each.
+    pub fn elements(&self, prices: &Prices) -> Picoseconds {
+        let cycles = u128::from(self.spent.elements.0) * u128::from(self.core_hertz);
+        Picoseconds((cycles / u128::from(prices.core_hertz.max(1))) as u64)
     }
 
-    /// How many steps of a kind there are.
-    pub fn steps_of(&self, step: Step) -> u64 {
-        self.spent.steps[step as usize]
+    /// How many there are of a kind.
+    pub fn count(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Instruction(class) => self.instructions[class as usize],
+            Kind::Step(step) => self.spent.steps[step as usize],
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn count_mut(&mut self, kind: Kind) -> &mut u64 {
+        match kind {
+            Kind::Instruction(class) => &mut self.instructions[class as usize],
+            Kind::Step(step) => &mut self.spent.steps[step as usize],
+        }
+    }
+
+    /// At which clock it ran, in Hz.
+    pub const fn core_hertz(&self) -> u64 {
+        self.core_hertz
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::build::{self, Built};
 use super::closing::{self, Closing};
+use super::composition::{Begin, Consisted};
 use super::console::{Console, Request};
 use super::devices::ChannelFiles;
 use super::ending::describe;
@@ -49,6 +50,10 @@ pub struct Arguments {
     /// Write what happens to a file, for `machine trace`
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Count what the processors' time consists of, from here or the last reset on, and write it to
+    /// a file, for `machine price`
+    #[arg(long, value_name = "FILE", conflicts_with = "clock_control")]
+    composition: Option<PathBuf>,
     #[command(flatten)]
     symbols: symbols::Arguments,
     /// Wait for GDB before the first instruction: at an address of this machine, such as :1234, or
@@ -94,6 +99,8 @@ pub fn status_of_run(arguments: &Arguments) -> anyhow::Result<u8> {
     let mut serial_port = SerialPort::open(&arguments.serial_port, &mut sandbox)?;
     let snapshots = Snapshots::open(&arguments.snapshots, &mut sandbox)?;
     let trace = arguments.trace.as_deref().map(|path| sandbox.output(path)).transpose()?;
+    let composition = arguments.composition.as_deref().map(|path| sandbox.output(path));
+    let composition = composition.transpose()?;
     let channels = arguments.build.devices.open_channels(&mut sandbox)?;
     let door = arguments.gdb.as_deref();
     let door = door.map(|at| gdb::Door::open(at, arguments.gdb_any, &mut sandbox)).transpose()?;
@@ -120,8 +127,15 @@ pub fn status_of_run(arguments: &Arguments) -> anyhow::Result<u8> {
     let channels = channels.connect(&mut machine)?;
     serial_port.connect(&mut machine)?;
     let snapshots = snapshots.of(digest);
-    let mut outputs =
-        Outputs { recorder: recorder.as_mut(), channels, serial_port, snapshots, monitors };
+    let counted = composition.is_some().then(|| Begin::of(&mut machine));
+    let mut outputs = Outputs {
+        recorder: recorder.as_mut(),
+        channels,
+        serial_port,
+        snapshots,
+        monitors,
+        counted,
+    };
     let given = Given { arguments, configuration: &configuration, started: &started };
     let end = drive(&mut machine, &given, &mut outputs, door)?;
     variables.keep(&machine)?;
@@ -132,6 +146,11 @@ pub fn status_of_run(arguments: &Arguments) -> anyhow::Result<u8> {
     }
     for (event, file) in outputs.snapshots.missed() {
         remark!("avicenna: {} is not written: {event} did not happen", file.display());
+    }
+    if let Some((mut output, counted)) = composition.zip(outputs.counted) {
+        let consisted = Consisted::of(&machine, &counted, &configuration.model)?;
+        output.write_all(&serde_json::to_vec_pretty(&consisted)?)?;
+        output.finish(change::Like::Umask)?;
     }
     if let Some(recorder) = recorder {
         recorder.finish()?;
@@ -231,9 +250,18 @@ struct Outputs<'a> {
     snapshots: Snapshots,
     /// Who looks on.
     monitors: Monitors,
+    /// Since when it is counted what time consists of, if it is.
+    counted: Option<Begin>,
 }
 
 impl Outputs<'_> {
+    /// The machine has begun again.
+    fn begin(&mut self, machine: &mut Machine) {
+        if let Some(counted) = &mut self.counted {
+            *counted = Begin::of(machine);
+        }
+    }
+
     fn take(&mut self, machine: &mut Machine, shown: &[u8]) -> anyhow::Result<()> {
         self.monitors.note(machine);
         match self.recorder.as_deref_mut() {
@@ -274,6 +302,7 @@ fn drive(
             Verdict::Quit => return Ok(Status::Clean.code()),
             Verdict::Reset => {
                 reset(machine, given)?;
+                outputs.begin(machine);
                 outputs.snapshots.arm(machine);
                 continue;
             }
@@ -286,6 +315,7 @@ fn drive(
         if outcome == Some(Outcome::Reset) && arguments.build.firmware.reboots() {
             outputs.monitors.tell_reset();
             reset(machine, given)?;
+            outputs.begin(machine);
             continue;
         }
         if let Some(outcome) = outcome {

@@ -46,6 +46,30 @@ pub enum Cost {
 }
 
 impl Cost {
+    /// All of them, in their order.
+    pub const ALL: [Self; Self::COUNT] = {
+        use Cost::*;
+        [
+            Simple,
+            Load,
+            Store,
+            Branch,
+            Multiply,
+            Divide,
+            Locked,
+            Vector,
+            FloatSlow,
+            StringSetup,
+            Fence,
+            LoadFence,
+            Pause,
+            System,
+            Serializing,
+            TimeStamp,
+            MispredictedReturn,
+            Port,
+        ]
+    };
     /// Classes, for tables by class.
     pub const COUNT: usize = 18;
 }
