@@ -5,7 +5,7 @@ use crate::error::BenchError;
 use crate::given::Given;
 use crate::memory::{RAM_SLOTS, Ram};
 use crate::outcome::Outcome;
-use crate::routes::{Routes, kvm_message};
+use crate::routes::{PinMessages, Routes, kvm_message};
 use crate::vfio::Function;
 use arch::address::SystemPhysical;
 use arch::identity::{RequesterId, Vector};
@@ -20,7 +20,7 @@ use device::virtio::block::Block;
 use device::{Chipset, ChipsetConfiguration, Date, map};
 use interrupt::io_apic::{IoApic, IoApicModel};
 use kvm_ioctls::VmFd;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::Instant;
 
@@ -182,6 +182,15 @@ impl Devices {
         }
     }
 
+    /// Before a pin sends: KVM then tells of its EOI.
+    fn route_pins(&mut self, pins: PinMessages) {
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = routes.set_pins(pins) {
+            drop(routes);
+            self.end(Outcome::Failed(error.to_string()));
+        }
+    }
+
     fn settle_all(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             self.settle(effect);
@@ -239,6 +248,8 @@ impl Devices {
             Some(io_apic) if IO_APIC.contains(&address) => {
                 let mut effects = Vec::new();
                 io_apic.write_mmio((address - IO_APIC.start) as u16, size, value, &mut effects);
+                let pins = std::array::from_fn(|pin| io_apic.level_message(pin as u8));
+                self.route_pins(pins);
                 self.settle_all(effects);
             }
             _ => self.with(|chipset, cx| chipset.write(cx, SystemPhysical(address), size, value)),

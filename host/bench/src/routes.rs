@@ -2,6 +2,9 @@
 //! interrupt of a vCPU, or KVM has the IOMMU post it.
 //! [KVM-API "KVM_SET_GSI_ROUTING", "KVM_IRQFD"]
 //!
+//! Where the I/O APIC is ours its level-triggered pins have routes as well: of these KVM learns which
+//! EOIs it has to tell. [KVM-API "KVM_CAP_SPLIT_IRQCHIP", "KVM_EXIT_IOAPIC_EOI"]
+//!
 //! The event is joined to KVM only when the guest runs and has unmasked the vector: kernels up to
 //! 6.12 decide then whether an interrupt can be posted, and do not look again when AVIC comes
 //! later.
@@ -24,11 +27,16 @@ use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 const PIC_INPUTS: u8 = 16;
 const OF_ONE_PIC: u8 = 8;
 
+/// What pins of the I/O APIC send that are level-triggered.
+pub(crate) type PinMessages = [Option<MessageSignalled>; IO_APIC_PINS as usize];
+
 /// KVM's table of routes: a new one replaces all of the old.
 pub(crate) struct Routes {
     vm: Arc<VmFd>,
     /// Lines of KVM's own interrupt chip, where it has it.
     lines: Vec<kvm_irq_routing_entry>,
+    /// What level-triggered pins of our I/O APIC send, by pin.
+    pins: PinMessages,
     /// By number, the first behind the pins of the I/O APIC.
     messages: Vec<Option<MessageSignalled>>,
     has_wide_ids: bool,
@@ -39,7 +47,8 @@ impl Routes {
         let is_full = configuration.interrupt_chip == InterruptChip::Full;
         let lines = if is_full { chip_lines() } else { Vec::new() };
         let has_wide_ids = configuration.has_wide_ids();
-        Self { vm, lines, messages: Vec::new(), has_wide_ids }
+        let pins = [None; IO_APIC_PINS as usize];
+        Self { vm, lines, pins, messages: Vec::new(), has_wide_ids }
     }
 
     /// A number for a further message.
@@ -55,6 +64,20 @@ impl Routes {
             return Ok(());
         }
         self.messages[index] = Some(message);
+        self.put()
+    }
+
+    /// Routes the pins of our I/O APIC, if they send anything else than before: a table takes KVM
+    /// tens of microseconds, and Linux writes most entries once.
+    pub(crate) fn set_pins(&mut self, pins: PinMessages) -> Result<(), BenchError> {
+        if self.pins == pins {
+            return Ok(());
+        }
+        self.pins = pins;
+        self.put()
+    }
+
+    fn put(&self) -> Result<(), BenchError> {
         let routes = KvmIrqRouting::from_entries(&self.entries())
             .map_err(|_| BenchError::kvm("so many routes", kvm_ioctls::Error::new(libc::E2BIG)))?;
         self.vm
@@ -63,18 +86,28 @@ impl Routes {
     }
 
     fn entries(&self) -> Vec<kvm_irq_routing_entry> {
-        let numbers = u32::from(IO_APIC_PINS)..;
-        let messages = numbers.zip(&self.messages).filter_map(|(gsi, message)| {
-            let message = kvm_message((*message)?, self.has_wide_ids);
-            let mut route =
-                kvm_irq_routing_entry { gsi, type_: KVM_IRQ_ROUTING_MSI, ..Default::default() };
-            route.u.msi.address_lo = message.address_lo;
-            route.u.msi.address_hi = message.address_hi;
-            route.u.msi.data = message.data;
-            Some(route)
-        });
+        let messages = message_entries(&self.pins, &self.messages, self.has_wide_ids);
         self.lines.iter().copied().chain(messages).collect()
     }
+}
+
+/// Pins first, whose numbers are theirs; the numbers of messages follow.
+fn message_entries(
+    pins: &PinMessages,
+    messages: &[Option<MessageSignalled>],
+    has_wide_ids: bool,
+) -> Vec<kvm_irq_routing_entry> {
+    let numbered = (0..).zip(pins.iter().chain(messages));
+    let entries = numbered.filter_map(|(gsi, message)| {
+        let message = kvm_message((*message)?, has_wide_ids);
+        let mut route =
+            kvm_irq_routing_entry { gsi, type_: KVM_IRQ_ROUTING_MSI, ..Default::default() };
+        route.u.msi.address_lo = message.address_lo;
+        route.u.msi.address_hi = message.address_hi;
+        route.u.msi.data = message.data;
+        Some(route)
+    });
+    entries.collect()
 }
 
 /// As KVM makes the routes of its own chip: each line to the input of that number, of the 8259s and
@@ -175,6 +208,18 @@ mod tests {
         assert_eq!((wide.address_lo, wide.address_hi, wide.data), (0xFEE7_B000, 0x100, 0x41));
         let narrow = kvm_message(message, false);
         assert_eq!((narrow.address_lo, narrow.address_hi), (0xFEE7_B020, 0));
+    }
+
+    #[test]
+    fn a_level_triggered_pin_has_the_route_of_its_own_number_before_those_of_messages() {
+        let of = |vector: u32| MessageSignalled { address: Device(0xFEE0_0000), data: vector };
+        let mut pins = [None; IO_APIC_PINS as usize];
+        pins[11] = Some(of(0x80B1));
+        let messages = [None, Some(of(0x41))];
+        let entries = message_entries(&pins, &messages, false);
+        // SAFETY: every entry is one of a message.
+        let own = entries.iter().map(|route| (route.gsi, unsafe { route.u.msi }.data));
+        assert_eq!(own.collect::<Vec<_>>(), [(11, 0x80B1), (25, 0x41)]);
     }
 
     #[test]

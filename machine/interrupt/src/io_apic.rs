@@ -88,6 +88,12 @@ impl IoApic {
         self.pins.get(usize::from(pin)).map(Pin::entry)
     }
 
+    /// What `pin` sends, masked or not, if it is level-triggered: for who has to look out for the
+    /// EOI of it.
+    pub fn level_message(&self, pin: u8) -> Option<MessageSignalled> {
+        self.entry(pin).filter(RedirectionEntry::is_level).map(message)
+    }
+
     /// The level of `pin`, for the board's reports.
     pub fn is_asserted(&self, pin: u8) -> Option<bool> {
         self.pins.get(usize::from(pin)).map(|pin| pin.is_asserted)
