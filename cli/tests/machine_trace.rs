@@ -48,6 +48,10 @@ fn every_form_has_every_event() {
     assert_eq!(ndjson.lines().count(), events);
 
     let folder = tempfile::tempdir().expect("a writable folder");
+    let packets = folder.path().join("trace.pftrace");
+    text(&["--format", "perfetto", "--output", packets.to_str().expect("a path of ours")]);
+    let packets = fs::read(packets).expect("it is there");
+    assert!(packets.len() > 20 * events && packets.starts_with(&[0x0A]), "packets");
     let place = folder.path().join("ctf");
     let place = place.to_str().expect("a path of ours");
     text(&["--format", "ctf", "--output", place]);

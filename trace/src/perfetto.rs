@@ -1,124 +1,86 @@
-//! Export for the Perfetto UI and Chrome's trace viewer: the JSON trace event format.
+//! Export for the Perfetto UI: trace packets in protocol buffers.
 //!
 //! A track per processor shows when it runs, when it is halted and which guest it runs; a track
 //! per vCPU shows when that one runs, on which processor, and between an exit and the
 //! next entry what it exited for. A third group shows when the hardware delivers interrupts to a
 //! vCPU, and when its hypervisor has that inhibited or off. An interprocessor
 //! interrupt is a flow: an arrow from who sends it to who takes its vector, whether a local APIC or
-//! a virtual one. Everything else is an instant on its processor's track. Left out: counters.
+//! a virtual one. Everything else is an instant on its processor's track. Left out: counters, and
+//! what of a time is less than a nanosecond.
+
+mod packet;
+mod writer;
 
 use crate::event::{Event, Record};
 use crate::exit_reason::Isa;
 use crate::symbol::Symbols;
 use crate::virtual_cpu::VirtualCpu;
-use crate::word::Shown;
 use arch::identity::{CpuIndex, Vector};
 use arch::svm::exit::ExitCode;
 use arch::time::Picoseconds;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Write};
+use writer::{Group, Line, Packets};
 
-/// Process numbers that group the tracks.
-const PROCESSORS: u32 = 1;
-const VIRTUAL_PROCESSORS: u32 = 2;
-const VIRTUAL_APICS: u32 = 3;
 /// vCPUs beyond this share the last track.
 const MOST_VIRTUAL: usize = 4096;
 /// Interrupts of one vector that are on their way at once; the oldest is lost to more.
 const MOST_SENT: usize = 64;
-/// How wide an end of an arrow is drawn: arrows lead between slices, not instants.
-const ARROW_END: Picoseconds = Picoseconds::from_nanoseconds(1);
 
 /// What a processor's track has open.
 #[derive(Clone, Copy)]
 enum Open {
-    Halt { since: Picoseconds },
-    Guest { vcpu: VirtualCpu, since: Picoseconds },
-}
-
-/// A vCPU's time outside the guest.
-#[derive(Clone, Copy)]
-struct Outside {
-    since: Picoseconds,
-    isa: Isa,
-    /// The code of [`Isa::reason_name`].
-    reason: u32,
-}
-
-/// Whether a virtual APIC is the hardware's, for a stretch of time.
-#[derive(Clone, Copy)]
-struct Acceleration {
-    since: Picoseconds,
-    is_on: bool,
-}
-
-/// An interrupt that was sent and not taken yet.
-#[derive(Clone, Copy)]
-struct Sent {
-    cpu: CpuIndex,
-    at: Picoseconds,
+    Halt,
+    Guest(VirtualCpu),
 }
 
 /// Writes records as they come; [`Export::finish`] closes what is open.
 pub struct Export<W: Write> {
-    output: W,
+    packets: Packets<W>,
     symbols: Symbols,
-    is_first: bool,
     open: BTreeMap<CpuIndex, Open>,
-    outside: BTreeMap<VirtualCpu, Outside>,
-    accelerations: BTreeMap<VirtualCpu, Acceleration>,
+    /// vCPUs that exited and have not entered since.
+    outside: BTreeSet<VirtualCpu>,
+    /// Those of whose virtual APIC it is known whether it is the hardware's.
+    accelerations: BTreeSet<VirtualCpu>,
     virtual_cpus: BTreeMap<VirtualCpu, usize>,
-    /// By vector, those of guests apart.
-    sent: BTreeMap<(bool, Vector), VecDeque<Sent>>,
+    /// The flows of interrupts that were sent and not taken yet, by vector, those of guests apart.
+    sent: BTreeMap<(bool, Vector), VecDeque<u64>>,
     flows: u64,
     last: Picoseconds,
 }
 
 impl<W: Write> Export<W> {
-    /// Begins the document and names the groups of tracks. Code is called as the symbols have it.
-    pub fn new(mut output: W, symbols: Symbols) -> io::Result<Self> {
-        output.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
-        let mut export = Self {
-            output,
+    /// Begins the trace and names the groups of tracks. Code is called as the symbols have it.
+    pub fn new(output: W, symbols: Symbols) -> io::Result<Self> {
+        Ok(Self {
+            packets: Packets::new(output)?,
             symbols,
-            is_first: true,
             open: BTreeMap::new(),
-            outside: BTreeMap::new(),
-            accelerations: BTreeMap::new(),
+            outside: BTreeSet::new(),
+            accelerations: BTreeSet::new(),
             virtual_cpus: BTreeMap::new(),
             sent: BTreeMap::new(),
             flows: 0,
             last: Picoseconds::ZERO,
-        };
-        export.name("process_name", PROCESSORS, 0, "processors")?;
-        export.name("process_name", VIRTUAL_PROCESSORS, 0, "vCPUs")?;
-        export.name("process_name", VIRTUAL_APICS, 0, "AVIC or APICv")?;
-        Ok(export)
+        })
     }
 
     /// In order of time for each processor.
     pub fn push(&mut self, record: &Record) -> io::Result<()> {
         self.last = self.last.max(record.at);
+        let line = self.processor(record.cpu)?;
         match record.event {
             Event::Halt { .. } => {
                 self.close(record.cpu, record.at)?;
-                self.open.insert(record.cpu, Open::Halt { since: record.at });
-                Ok(())
+                self.open.insert(record.cpu, Open::Halt);
+                self.packets.begin(line, record.at, "halted")
             }
-            Event::Entry { vcpu, .. } => {
-                self.close(record.cpu, record.at)?;
-                self.end_exit(vcpu, record.at)?;
-                self.open.insert(record.cpu, Open::Guest { vcpu, since: record.at });
-                Ok(())
-            }
+            Event::Entry { vcpu, .. } => self.enter(record, line, vcpu),
             Event::Wake {} => self.close(record.cpu, record.at),
-            Event::SvmExit { vcpu, code, .. } => {
-                self.begin_exit(record, vcpu, Isa::Svm, reason_of(code))
-            }
-            Event::VmxExit { vcpu, reason, .. } => self.begin_exit(record, vcpu, Isa::Vmx, reason),
-            Event::VirtualApic { vcpu, is_on } => {
-                self.accelerate(vcpu, Some(Acceleration { since: record.at, is_on }), record.at)
-            }
+            Event::SvmExit { vcpu, code, .. } => self.exit(record, vcpu, Isa::Svm, reason_of(code)),
+            Event::VmxExit { vcpu, reason, .. } => self.exit(record, vcpu, Isa::Vmx, reason),
+            Event::VirtualApic { vcpu, is_on } => self.accelerate(vcpu, is_on, record.at),
             Event::InterruptSent { vector, .. } => self.send(record, (false, vector)),
             Event::InterruptAccepted { vector, .. } => self.accept(record, (false, vector)),
             Event::VirtualIpiSent { icr, .. } => self.send(record, (true, Vector(icr as u8))),
@@ -154,193 +116,114 @@ impl<W: Write> Export<W> {
             | Event::UserPosted { .. }
             | Event::UserNotification { .. }
             | Event::UserInterruptDelivered { .. }
-            | Event::NestedRoot { .. } => self.instant(record),
+            | Event::NestedRoot { .. } => self.instant(record, None),
         }
     }
 
-    /// Closes open slices at the last record's time and ends the document.
+    /// Closes open slices at the last record's time.
     pub fn finish(mut self) -> io::Result<W> {
         let open: Vec<_> = self.open.keys().copied().collect();
         for cpu in open {
             self.close(cpu, self.last)?;
         }
-        let accelerated: Vec<_> = self.accelerations.keys().copied().collect();
-        for vcpu in accelerated {
-            self.accelerate(vcpu, None, self.last)?;
+        for vcpu in std::mem::take(&mut self.accelerations) {
+            let line = (Group::VirtualApics, self.virtual_index(vcpu)?);
+            self.packets.end(line, self.last)?;
         }
-        self.output.write_all(b"\n]}\n")?;
-        self.output.flush()?;
-        Ok(self.output)
+        self.packets.finish()
+    }
+
+    fn enter(&mut self, record: &Record, line: Line, vcpu: VirtualCpu) -> io::Result<()> {
+        self.close(record.cpu, record.at)?;
+        let own = (Group::VirtualProcessors, self.virtual_index(vcpu)?);
+        // A vCPU that never enters again has no end of its last exit.
+        if self.outside.remove(&vcpu) {
+            self.packets.end(own, record.at)?;
+        }
+        self.open.insert(record.cpu, Open::Guest(vcpu));
+        self.packets.begin(line, record.at, &format!("guest {vcpu}"))?;
+        self.packets.begin(own, record.at, &format!("on cpu{}", record.cpu))
     }
 
     fn close(&mut self, cpu: CpuIndex, at: Picoseconds) -> io::Result<()> {
-        match self.open.remove(&cpu) {
-            None => Ok(()),
-            Some(Open::Halt { since }) => self.slice(PROCESSORS, cpu.0.into(), "halted", since, at),
-            Some(Open::Guest { vcpu, since }) => {
-                let track = self.virtual_track(vcpu)?;
-                self.slice(PROCESSORS, cpu.0.into(), &format!("guest {vcpu}"), since, at)?;
-                self.slice(VIRTUAL_PROCESSORS, track, &format!("on cpu{cpu}"), since, at)
-            }
+        let Some(open) = self.open.remove(&cpu) else { return Ok(()) };
+        let line = self.processor(cpu)?;
+        self.packets.end(line, at)?;
+        if let Open::Guest(vcpu) = open {
+            let own = (Group::VirtualProcessors, self.virtual_index(vcpu)?);
+            self.packets.end(own, at)?;
         }
+        Ok(())
     }
 
-    fn begin_exit(
-        &mut self,
-        record: &Record,
-        vcpu: VirtualCpu,
-        isa: Isa,
-        reason: u32,
-    ) -> io::Result<()> {
+    fn exit(&mut self, record: &Record, vcpu: VirtualCpu, isa: Isa, code: u32) -> io::Result<()> {
         self.close(record.cpu, record.at)?;
-        if self.outside.len() < MOST_VIRTUAL {
-            self.outside.insert(vcpu, Outside { since: record.at, isa, reason });
+        if self.outside.len() < MOST_VIRTUAL && self.outside.insert(vcpu) {
+            let own = (Group::VirtualProcessors, self.virtual_index(vcpu)?);
+            let name = match isa.reason_name(code) {
+                Some(name) => format!("exit {name}"),
+                None => format!("exit {code:#x}"),
+            };
+            self.packets.begin(own, record.at, &name)?;
         }
-        self.instant(record)
-    }
-
-    /// A vCPU that never enters again has no end of its last exit.
-    fn end_exit(&mut self, vcpu: VirtualCpu, at: Picoseconds) -> io::Result<()> {
-        let Some(Outside { since, isa, reason }) = self.outside.remove(&vcpu) else {
-            return Ok(());
-        };
-        let track = self.virtual_track(vcpu)?;
-        let name = match isa.reason_name(reason) {
-            Some(name) => format!("exit {name}"),
-            None => format!("exit {reason:#x}"),
-        };
-        self.slice(VIRTUAL_PROCESSORS, track, &name, since, at)
+        self.instant(record, None)
     }
 
     /// Ends the stretch that a virtual APIC was in, and begins the next.
-    fn accelerate(
-        &mut self,
-        vcpu: VirtualCpu,
-        next: Option<Acceleration>,
-        at: Picoseconds,
-    ) -> io::Result<()> {
-        let before = self.accelerations.remove(&vcpu);
-        if let Some(next) = next.filter(|_| self.accelerations.len() < MOST_VIRTUAL) {
-            self.accelerations.insert(vcpu, next);
+    fn accelerate(&mut self, vcpu: VirtualCpu, is_on: bool, at: Picoseconds) -> io::Result<()> {
+        let line = (Group::VirtualApics, self.virtual_index(vcpu)?);
+        if self.accelerations.contains(&vcpu) {
+            self.packets.end(line, at)?;
+        } else if self.accelerations.len() == MOST_VIRTUAL {
+            return Ok(());
         }
-        let Some(Acceleration { since, is_on }) = before else { return Ok(()) };
-        let track = self.virtual_track(vcpu)?;
-        let name = if is_on { "active" } else { "inhibited or off" };
-        self.slice(VIRTUAL_APICS, track, name, since, at)
+        self.accelerations.insert(vcpu);
+        self.packets.begin(line, at, if is_on { "active" } else { "inhibited or off" })
     }
 
     fn send(&mut self, record: &Record, what: (bool, Vector)) -> io::Result<()> {
+        self.flows += 1;
         let waiting = self.sent.entry(what).or_default();
         if waiting.len() == MOST_SENT {
             waiting.pop_front();
         }
-        waiting.push_back(Sent { cpu: record.cpu, at: record.at });
-        self.instant(record)
+        waiting.push_back(self.flows);
+        self.instant(record, Some(self.flows))
     }
 
-    /// Draws the arrow from the first that sent the vector, and was not heard yet. What a device
+    /// The arrow comes from the first that sent the vector, and was not heard yet. What a device
     /// sends has none.
     fn accept(&mut self, record: &Record, what: (bool, Vector)) -> io::Result<()> {
-        let sent = self.sent.get_mut(&what).and_then(VecDeque::pop_front);
-        if let Some(sent) = sent {
-            let (_, vector) = what;
-            let name = format!("IPI {:#x}", vector.0);
-            self.flows += 1;
-            self.arrow_end("s", sent, &name)?;
-            self.arrow_end("f", Sent { cpu: record.cpu, at: record.at }, &name)?;
-        }
-        self.instant(record)
+        let flow = self.sent.get_mut(&what).and_then(VecDeque::pop_front);
+        self.instant(record, flow)
     }
 
-    fn arrow_end(&mut self, phase: &str, end: Sent, name: &str) -> io::Result<()> {
-        let until = end.at.saturating_add(ARROW_END);
-        self.slice(PROCESSORS, end.cpu.0.into(), name, end.at, until)?;
-        self.separator()?;
-        write!(
-            self.output,
-            "{{\"ph\":\"{phase}\",\"bp\":\"e\",\"cat\":\"ipi\",\"name\":\"{name}\",\"id\":{},\
-             \"pid\":{PROCESSORS},\"tid\":{},\"ts\":{}}}",
-            self.flows,
-            end.cpu.0,
-            Microseconds(end.at)
-        )
+    fn instant(&mut self, record: &Record, flow: Option<u64>) -> io::Result<()> {
+        let line = self.processor(record.cpu)?;
+        let place = record.event.rip().and_then(|rip| self.symbols.name(rip));
+        self.packets.instant(line, record.at, &record.event, place, flow)
     }
 
-    /// The track of a vCPU, named when it is first seen.
-    fn virtual_track(&mut self, vcpu: VirtualCpu) -> io::Result<usize> {
-        if let Some(track) = self.virtual_cpus.get(&vcpu) {
-            return Ok(*track);
+    fn processor(&mut self, cpu: CpuIndex) -> io::Result<Line> {
+        let line = (Group::Processors, usize::from(cpu.0));
+        self.packets.name(line, || format!("cpu{cpu}"))?;
+        Ok(line)
+    }
+
+    /// The place of a vCPU in its groups, whose tracks are named when it is first seen.
+    fn virtual_index(&mut self, vcpu: VirtualCpu) -> io::Result<usize> {
+        if let Some(index) = self.virtual_cpus.get(&vcpu) {
+            return Ok(*index);
         }
-        let track = self.virtual_cpus.len();
-        if track >= MOST_VIRTUAL {
+        let index = self.virtual_cpus.len();
+        if index >= MOST_VIRTUAL {
             return Ok(MOST_VIRTUAL);
         }
-        self.virtual_cpus.insert(vcpu, track);
-        let name = format!("vcpu {track} at {vcpu}");
-        self.name("thread_name", VIRTUAL_PROCESSORS, track, &name)?;
-        self.name("thread_name", VIRTUAL_APICS, track, &name)?;
-        Ok(track)
-    }
-
-    fn separator(&mut self) -> io::Result<()> {
-        let separator: &[u8] = if self.is_first { b"\n" } else { b",\n" };
-        self.is_first = false;
-        self.output.write_all(separator)
-    }
-
-    fn name(&mut self, what: &str, process: u32, thread: usize, name: &str) -> io::Result<()> {
-        self.separator()?;
-        write!(
-            self.output,
-            "{{\"ph\":\"M\",\"name\":\"{what}\",\"pid\":{process},\"tid\":{thread},\
-             \"args\":{{\"name\":\"{name}\"}}}}"
-        )
-    }
-
-    fn slice(
-        &mut self,
-        process: u32,
-        thread: usize,
-        name: &str,
-        since: Picoseconds,
-        until: Picoseconds,
-    ) -> io::Result<()> {
-        self.separator()?;
-        let length = until.saturating_sub(since);
-        write!(
-            self.output,
-            "{{\"ph\":\"X\",\"name\":\"{name}\",\"pid\":{process},\"tid\":{thread},\
-             \"ts\":{},\"dur\":{}}}",
-            Microseconds(since),
-            Microseconds(length)
-        )
-    }
-
-    fn instant(&mut self, record: &Record) -> io::Result<()> {
-        self.separator()?;
-        write!(
-            self.output,
-            "{{\"ph\":\"i\",\"s\":\"t\",\"name\":\"{}\",\"pid\":{PROCESSORS},\"tid\":{},\
-             \"ts\":{},\"args\":{{",
-            record.event.label(),
-            record.cpu,
-            Microseconds(record.at)
-        )?;
-        let mut result = Ok(());
-        let mut separator = "";
-        let output = &mut self.output;
-        record.event.fields(|name, field| {
-            if result.is_ok() {
-                result = write!(output, "{separator}\"{name}\":\"{}\"", Shown(field));
-                separator = ",";
-            }
-        });
-        result?;
-        if let Some(name) = record.event.rip().and_then(|rip| self.symbols.name(rip)) {
-            let name = name.replace(['"', '\\'], "'");
-            write!(self.output, "{separator}\"at\":\"{name}\"")?;
+        self.virtual_cpus.insert(vcpu, index);
+        for group in [Group::VirtualProcessors, Group::VirtualApics] {
+            self.packets.name((group, index), || format!("vcpu {index} at {vcpu}"))?;
         }
-        self.output.write_all(b"}}")
+        Ok(index)
     }
 }
 
@@ -349,24 +232,99 @@ fn reason_of(code: ExitCode) -> u32 {
     code.into_bits() as u32
 }
 
-/// The format's unit, with the picoseconds behind the point.
-struct Microseconds(Picoseconds);
-
-impl std::fmt::Display for Microseconds {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{:06}", self.0.0 / 1_000_000, self.0.0 % 1_000_000)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::packet::{BEGIN, CLEARED, END, INSTANT, Trace, TrackEvent};
     use super::*;
     use arch::address::{Linear, SystemPhysical};
-    use serde_json::Value;
+    use prost::Message;
 
     const GUEST: VirtualCpu = VirtualCpu(SystemPhysical(0x1000));
 
-    fn exported(events: &[(u16, u64, Event)]) -> Vec<Value> {
+    /// An event as a reader has it.
+    #[derive(Debug, Default)]
+    struct Shown {
+        name: String,
+        /// Names of its track and of what that lies under.
+        line: String,
+        /// In nanoseconds.
+        at: u64,
+        /// Of a slice.
+        length: Option<u64>,
+        fields: Vec<(String, String)>,
+        flows: Vec<u64>,
+    }
+
+    /// Reads packets in their order, as the format's rules have it.
+    #[derive(Default)]
+    struct Reader {
+        lines: BTreeMap<u64, String>,
+        events: BTreeMap<u64, String>,
+        fields: BTreeMap<u64, String>,
+        texts: BTreeMap<u64, String>,
+        open: BTreeMap<u64, Vec<usize>>,
+        shown: Vec<Shown>,
+    }
+
+    impl Reader {
+        fn read(bytes: &[u8]) -> Vec<Shown> {
+            let mut reader = Self::default();
+            for packet in Trace::decode(bytes).expect("well-formed").packets {
+                if let Some(track) = packet.track {
+                    let parent = track.parent.map(|parent| reader.lines[&parent].clone() + "/");
+                    let name = parent.unwrap_or_default() + &track.name.expect("a name");
+                    reader.lines.insert(track.id.expect("a number"), name);
+                }
+                if packet.flags.unwrap_or(0) & CLEARED != 0 {
+                    (reader.events, reader.fields, reader.texts) = Default::default();
+                }
+                let interned = packet.interned.unwrap_or_default();
+                for (known, new) in [
+                    (&mut reader.events, interned.events),
+                    (&mut reader.fields, interned.fields),
+                    (&mut reader.texts, interned.texts),
+                ] {
+                    known.extend(new.into_iter().map(|one| (one.id.unwrap(), one.name.unwrap())));
+                }
+                if let Some(event) = packet.event {
+                    reader.take(packet.timestamp.expect("a time"), &event);
+                }
+            }
+            assert!(reader.open.values().all(Vec::is_empty), "slices are closed");
+            reader.shown
+        }
+
+        fn take(&mut self, at: u64, event: &TrackEvent) {
+            let track = event.track.expect("a track");
+            let open = self.open.entry(track).or_default();
+            if event.kind == Some(END) {
+                let begun = &mut self.shown[open.pop().expect("an open slice")];
+                begun.length = Some(at - begun.at);
+                return;
+            }
+            if event.kind == Some(BEGIN) {
+                open.push(self.shown.len());
+            } else {
+                assert_eq!(event.kind, Some(INSTANT));
+            }
+            let fields = event.fields.iter().map(|field| {
+                let number = field.number.map(|number| format!("{number:#x}"));
+                let text = field.text.map(|text| self.texts[&text].clone());
+                let name = self.fields[&field.name.expect("a name")].clone();
+                (name, number.or(text).expect("a value"))
+            });
+            self.shown.push(Shown {
+                name: self.events[&event.name.expect("a name")].clone(),
+                line: self.lines[&track].clone(),
+                at,
+                length: None,
+                fields: fields.collect(),
+                flows: event.flows.clone(),
+            });
+        }
+    }
+
+    fn exported(events: &[(u16, u64, Event)]) -> Vec<Shown> {
         let mut symbols = Symbols::default();
         symbols.extend([(0x4000, "idle".to_owned())]);
         let mut export = Export::new(Vec::new(), symbols).expect("memory takes everything");
@@ -374,36 +332,41 @@ mod tests {
             let at = Picoseconds::from_nanoseconds(*nanoseconds);
             export.push(&Record { at, cpu: CpuIndex(*cpu), event: *event }).expect("memory");
         }
-        let bytes = export.finish().expect("memory");
-        let mut value: Value = serde_json::from_slice(&bytes).expect("well-formed");
-        match value["traceEvents"].take() {
-            Value::Array(events) => events,
-            other => panic!("{other}"),
-        }
+        Reader::read(&export.finish().expect("memory"))
     }
 
-    fn named<'a>(events: &'a [Value], phase: &str, name: &str) -> Vec<&'a Value> {
-        events.iter().filter(|event| event["ph"] == phase && event["name"] == name).collect()
+    fn named<'a>(events: &'a [Shown], name: &str) -> Vec<&'a Shown> {
+        events.iter().filter(|event| event.name == name).collect()
+    }
+
+    fn entry() -> Event {
+        Event::Entry { vcpu: GUEST, injected: 0, rip: Linear(0x4010) }
+    }
+
+    fn exit() -> Event {
+        let (code, rip) = (ExitCode::Hlt, Linear(0x4010));
+        Event::SvmExit { vcpu: GUEST, code, info1: 0xAB, info2: 0, interrupt_info: 0, rip }
     }
 
     #[test]
     fn the_time_from_an_exit_to_the_next_entry_is_a_slice_with_its_reason() {
-        let rip = Linear(0x4010);
-        let entry = Event::Entry { vcpu: GUEST, injected: 0, rip };
-        let exit = Event::SvmExit {
-            vcpu: GUEST,
-            code: ExitCode::Hlt,
-            info1: 0,
-            info2: 0,
-            interrupt_info: 0,
-            rip,
-        };
-        let events = exported(&[(0, 1000, entry), (0, 2000, exit), (1, 5000, entry)]);
-        let slices = named(&events, "X", "exit hlt");
+        let end = Event::Halt { rip: Linear(0) };
+        let events =
+            exported(&[(0, 1000, entry()), (0, 2000, exit()), (1, 5000, entry()), (1, 6000, end)]);
+        let slices = named(&events, "exit hlt");
         assert_eq!(slices.len(), 1);
-        assert_eq!((&slices[0]["ts"], &slices[0]["dur"]), (&2.0.into(), &3.0.into()));
-        assert_eq!(slices[0]["pid"], VIRTUAL_PROCESSORS);
-        assert_eq!(named(&events, "i", "vm-exit")[0]["args"]["at"], "idle+0x10");
+        assert_eq!((slices[0].at, slices[0].length), (2000, Some(3000)));
+        assert_eq!(slices[0].line, format!("vCPUs/vcpu 0 at {GUEST}"));
+        let on = named(&events, "on cpu1");
+        assert_eq!((on[0].at, on[0].length), (5000, Some(1000)));
+        let guests = named(&events, &format!("guest {GUEST}"));
+        let lines: Vec<_> = guests.iter().map(|guest| guest.line.as_str()).collect();
+        assert_eq!(lines, ["processors/cpu0", "processors/cpu1"]);
+        let instant = named(&events, "vm-exit")[0];
+        let of = |name: &str| instant.fields.iter().find(|(known, _)| known == name);
+        assert_eq!(of("at").map(|field| field.1.as_str()), Some("idle+0x10"));
+        assert_eq!(of("code").map(|field| field.1.as_str()), Some("Hlt"));
+        assert_eq!(of("info1").map(|field| field.1.as_str()), Some("0xab"));
     }
 
     #[test]
@@ -416,12 +379,13 @@ mod tests {
             (0, 5000, state(true)),
             (0, 6000, end),
         ]);
-        let inhibited = named(&events, "X", "inhibited or off");
+        let inhibited = named(&events, "inhibited or off");
         assert_eq!(inhibited.len(), 1);
-        assert_eq!((&inhibited[0]["ts"], &inhibited[0]["dur"]), (&2.0.into(), &3.0.into()));
-        assert_eq!(inhibited[0]["pid"], VIRTUAL_APICS);
-        let active = named(&events, "X", "active");
-        assert_eq!(active.iter().map(|slice| &slice["dur"]).collect::<Vec<_>>(), [2.0, 1.0]);
+        assert_eq!((inhibited[0].at, inhibited[0].length), (2000, Some(3000)));
+        assert!(inhibited[0].line.starts_with("AVIC or APICv/"));
+        let active = named(&events, "active");
+        let lengths: Vec<_> = active.iter().map(|slice| slice.length).collect();
+        assert_eq!(lengths, [Some(2000), Some(1000)]);
     }
 
     #[test]
@@ -431,13 +395,30 @@ mod tests {
         let accepted = Event::VirtualInterruptAccepted { vcpu: GUEST, vector };
         let other = Event::VirtualInterruptAccepted { vcpu: GUEST, vector: Vector(0x20) };
         let events = exported(&[(0, 1000, sent), (1, 1200, other), (1, 1500, accepted)]);
-        let (starts, ends) = (named(&events, "s", "IPI 0xfb"), named(&events, "f", "IPI 0xfb"));
-        assert_eq!((starts.len(), ends.len()), (1, 1));
-        assert_eq!(starts[0]["id"], ends[0]["id"]);
-        assert_eq!((&starts[0]["tid"], &starts[0]["ts"]), (&0.into(), &1.0.into()));
-        assert_eq!((&ends[0]["tid"], &ends[0]["ts"]), (&1.into(), &1.5.into()));
-        // Both ends lie in slices, which arrows need.
-        assert_eq!(named(&events, "X", "IPI 0xfb").len(), 2);
-        assert!(events.iter().all(|event| event["name"] != "IPI 0x20"), "a device's");
+        let with_flow: Vec<_> = events.iter().filter(|event| !event.flows.is_empty()).collect();
+        let [from, to] = with_flow[..] else { panic!("{with_flow:?}") };
+        assert_eq!(from.flows, to.flows);
+        assert_eq!((from.line.as_str(), from.at), ("processors/cpu0", 1000));
+        assert_eq!((to.line.as_str(), to.at), ("processors/cpu1", 1500), "not the device's");
+    }
+
+    #[test]
+    fn names_that_are_forgotten_are_said_again() {
+        let mut symbols = Symbols::default();
+        symbols.extend([(0x1_0000, "loop".to_owned())]);
+        let mut export = Export::new(Vec::new(), symbols).expect("memory takes everything");
+        let most = 70_000;
+        for index in 0..most {
+            let event = Event::Halt { rip: Linear(0x1_0000 + index) };
+            let at = Picoseconds::from_nanoseconds(index);
+            export.push(&Record { at, cpu: CpuIndex(0), event }).expect("memory");
+            let event = Event::VirtualIpiSent { vcpu: GUEST, icr: index };
+            export.push(&Record { at, cpu: CpuIndex(0), event }).expect("memory");
+        }
+        let bytes = export.finish().expect("memory");
+        let cleared = Trace::decode(&bytes[..]).expect("well-formed").packets;
+        let cleared = cleared.iter().filter(|packet| packet.flags.unwrap_or(0) & CLEARED != 0);
+        assert_eq!(Reader::read(&bytes).len() as u64, 2 * most);
+        assert!((1..=3).contains(&cleared.count()));
     }
 }

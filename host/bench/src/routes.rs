@@ -2,8 +2,8 @@
 //! interrupt of a vCPU, or KVM has the IOMMU post it.
 //! [KVM-API "KVM_SET_GSI_ROUTING", "KVM_IRQFD"]
 //!
-//! Where the I/O APIC is ours its level-triggered pins have routes as well: of these KVM learns which
-//! EOIs it has to tell. [KVM-API "KVM_CAP_SPLIT_IRQCHIP", "KVM_EXIT_IOAPIC_EOI"]
+//! Where the I/O APIC is ours its level-triggered pins have routes as well: of these KVM learns
+//! which EOIs it has to tell. [KVM-API "KVM_CAP_SPLIT_IRQCHIP", "KVM_EXIT_IOAPIC_EOI"]
 //!
 //! The event is joined to KVM only when the guest runs and has unmasked the vector: kernels up to
 //! 6.12 decide then whether an interrupt can be posted, and do not look again when AVIC comes

@@ -1,8 +1,6 @@
 use super::*;
 use crate::event::{Event, Record};
 use crate::hash::TraceHash;
-use crate::perfetto::Export;
-use crate::symbol::Symbols;
 use crate::virtual_cpu::VirtualCpu;
 use arch::address::{Linear, SystemPhysical};
 use arch::identity::{CpuIndex, Vector};
@@ -211,56 +209,6 @@ fn random_records_inside_a_sound_block_are_refused_or_read() {
         bytes.extend(packed);
         assert!(read(&bytes).1.is_some());
     }
-}
-
-#[test]
-fn the_export_is_json_with_a_track_per_processor_and_virtual_processor() {
-    let vcpu = |n: u64| VirtualCpu(SystemPhysical(n << 12));
-    let entry = |n| Event::Entry { vcpu: vcpu(n), injected: 0, rip: Linear(0) };
-    let exit = |n| Event::SvmExit {
-        vcpu: vcpu(n),
-        code: ExitCode::Hlt,
-        info1: 0,
-        info2: 0,
-        interrupt_info: 0,
-        rip: Linear(0xFFFF_8000_0000_0000),
-    };
-    let rows = [
-        (1_000_000, 0, entry(5)),
-        (1_500_000, 1, entry(6)),
-        (2_000_001, 0, exit(5)),
-        (2_500_000, 0, Event::Halt { rip: Linear(1) }),
-        (3_000_000, 0, Event::Wake {}),
-        (4_000_000, 0, Event::DebugExit { value: 1 }),
-    ];
-    let mut export = Export::new(Vec::new(), Symbols::default()).unwrap();
-    for (at, cpu, event) in rows {
-        export.push(&Record { at: Picoseconds(at), cpu: CpuIndex(cpu), event }).unwrap();
-    }
-    let text = String::from_utf8(export.finish().unwrap()).unwrap();
-    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let events = json["traceEvents"].as_array().unwrap();
-    let slices: Vec<_> = events
-        .iter()
-        .filter(|event| event["ph"] == "X")
-        .map(|event| {
-            let number = |key: &str| event[key].as_f64().unwrap();
-            (number("pid"), number("tid"), number("ts"), number("dur"))
-        })
-        .collect();
-    let expected = [
-        (1.0, 0.0, 1.0, 1.000001),
-        (2.0, 0.0, 1.0, 1.000001),
-        (1.0, 0.0, 2.5, 0.5),
-        // Still running at the end.
-        (1.0, 1.0, 1.5, 2.5),
-        (2.0, 1.0, 1.5, 2.5),
-    ];
-    assert_eq!(slices, expected);
-    let exit = events.iter().find(|event| event["name"] == "vm-exit").unwrap();
-    assert_eq!(exit["args"]["code"], "Hlt");
-    let is_named = |event: &&serde_json::Value| event["name"] == "thread_name" && event["pid"] == 2;
-    assert_eq!(events.iter().filter(is_named).count(), 2);
 }
 
 #[test]
