@@ -32,11 +32,16 @@ impl Messenger {
         self.ids.len()
     }
 
+    /// The identifier of a processor's APIC.
+    pub fn id(&self, target: usize) -> Option<u8> {
+        self.ids.get(target).copied()
+    }
+
     /// Sends a vector to a processor by its number, of those below [`Self::targets`]; one whose
     /// APIC is switched off does not take it. Fails as [`BenchError`] says.
     pub fn send(&self, target: usize, vector: Vector) -> Result<(), BenchError> {
-        let Some(id) = self.ids.get(target) else { return Ok(()) };
-        let address = MessageAddress::new().with_window(WINDOW).with_destination_low(*id);
+        let Some(id) = self.id(target) else { return Ok(()) };
+        let address = MessageAddress::new().with_window(WINDOW).with_destination_low(id);
         let data = MessageData::new().with_vector(vector.0).with_is_asserted(true);
         let message = kvm_msi {
             address_lo: address.into_bits(),

@@ -90,6 +90,11 @@ impl Pulse {
         Ok(())
     }
 
+    /// KVM takes no more of its interrupts, and no IOMMU posts them, until it is started again.
+    pub fn part(&mut self) -> Result<(), BenchError> {
+        self.vector.part()
+    }
+
     /// Whether there are interrupts left to send.
     pub fn is_running(&self) -> Result<bool, BenchError> {
         Ok(self.read(CONTROL)? & RUNS != 0)

@@ -87,6 +87,9 @@ pub struct Oracle {
     vcpus: BTreeMap<VirtualCpu, Vcpu>,
     /// By processor: the ICR of the IPI that its guest sent last.
     sent: BTreeMap<u16, u64>,
+    /// When a function sent its last message, which an IOMMU posts at once. Both are on the track
+    /// of the first processor, whose guest sends as well.
+    message: Option<Picoseconds>,
     /// By page or descriptor: how the last vector came there.
     ways: BTreeMap<u64, Way>,
     /// The last line of the console, as far as it has been printed.
@@ -173,9 +176,13 @@ impl Oracle {
             Event::VirtualIpiSent { icr, .. } => {
                 self.sent.insert(cpu, icr);
             }
+            Event::MessageSignalled { .. } => self.message = Some(record.at),
             Event::Posted { place, .. } => {
-                let way = self.sent.get(&cpu).map_or(Way::Device, |icr| way_of(*icr));
+                let is_message = self.message == Some(record.at);
+                let sent = self.sent.get(&cpu).filter(|_| !is_message);
+                let way = sent.map_or(Way::Device, |icr| way_of(*icr));
                 self.ways.insert(place.0, way);
+                self.changes.posts += u64::from(way == Way::Device);
             }
             _ => {}
         }

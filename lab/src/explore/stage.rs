@@ -4,9 +4,11 @@ use super::conflict::{self, Study};
 use super::oracle::{Alarm, End, Oracle, SILENCE};
 use super::window::{self, Seen};
 use crate::ground::{Begin, Ground, symbols};
+use crate::host::Host;
 use crate::host::initramfs::Initramfs;
-use crate::plan::{Needs, Setting};
+use crate::plan::{Function, Needs, Setting};
 use crate::watch::Watch;
+use crate::workload::device;
 use crate::workload::mix::{Changes, Flip};
 use arch::address::Linear;
 use arch::identity::CpuIndex;
@@ -80,7 +82,7 @@ pub struct Subject<'a> {
 impl<'a> Subject<'a> {
     /// Reads what is needed of this machine.
     pub fn prepare(self) -> anyhow::Result<Prepared<'a>> {
-        let files = self.ground.files(&self.mix.needs())?;
+        let files = self.ground.files(&self.mix.needs_on(self.ground.host))?;
         Ok(Prepared { subject: self, files: files.into() })
     }
 }
@@ -102,7 +104,11 @@ impl<'a> Prepared<'a> {
     pub fn open(&self, watch: &mut Watch<'_>) -> anyhow::Result<Stage> {
         let Subject { ground, mix } = self.subject;
         let board = ground.host.configuration()?;
-        let begun = ground.begin_with(&self.files, &mix.begin(&mix.step()?), watch)?;
+        let begun = ground.begin_with(
+            &self.files,
+            &mix.begin(&mix.step()?, mix.needs_on(ground.host)),
+            watch,
+        )?;
         let mut names = Symbols::default();
         names.extend(symbols(&begun.symbols).map(|(address, name, _)| (address, name.to_owned())));
         let hypervisor = hypervisor(&begun.symbols);
@@ -150,7 +156,7 @@ impl Mix {
     }
 
     /// The guest in which it runs.
-    fn begin<'a>(&self, step: &'a str) -> Begin<'a> {
+    fn begin<'a>(&self, step: &'a str, needs: Needs) -> Begin<'a> {
         let has_timer = self.timer != Timer::Process || self.changes.flip == Some(Flip::Pit);
         let chip = if has_timer { InterruptChip::Full } else { InterruptChip::Split };
         let timer = match self.timer {
@@ -168,7 +174,7 @@ impl Mix {
         Begin {
             workload: "mix",
             name: step,
-            needs: self.needs(),
+            needs,
             setting: Setting::On,
             configuration,
             options: format!("tests=mix apic={} seed={}", self.apic, self.seed),
@@ -176,10 +182,18 @@ impl Mix {
         }
     }
 
-    /// A vCPU that polls before it sleeps counts as running, and nothing has to wake it.
-    fn needs(&self) -> Needs {
+    /// What its host has to have.
+    pub fn needs(&self) -> Needs {
+        // A vCPU that polls before it sleeps counts as running, and nothing has to wake it.
         let parameters: &[&str] = if self.polls { &[] } else { &["kvm.halt_poll_ns=0"] };
-        Needs { parameters, ..Needs::default() }
+        let function = self.changes.posts.then_some(Function::Pulse);
+        Needs { parameters, function, ..Needs::default() }
+    }
+
+    /// The same on a host that may have the function for another guest: all boot alike.
+    fn needs_on(&self, host: &Host) -> Needs {
+        let modules: &[&str] = if host.has_pulse { &device::MODULES } else { &[] };
+        Needs { modules, ..self.needs() }
     }
 }
 
@@ -403,7 +417,11 @@ mod tests {
     fn a_guest_in_xapic_mode_is_offered_no_other() {
         for (apic, has_x2apic) in [("xapic", false), ("x2apic", true)] {
             let mix = Mix { apic: apic.into(), ..Mix::default() };
-            assert_eq!(mix.begin("").configuration.has_x2apic, has_x2apic, "{apic}");
+            assert_eq!(
+                mix.begin("", Needs::default()).configuration.has_x2apic,
+                has_x2apic,
+                "{apic}"
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A finding told in three lines: what is wrong, how it came to that, what it needs.
 
-use super::oracle::{Alarm, Rule};
+use super::oracle::{Alarm, Rule, Way};
 use super::window::Seen;
 use arch::address::SystemPhysical;
 use arch::time::Picoseconds;
@@ -108,6 +108,9 @@ fn how(alarm: &Alarm, records: &[Record]) -> String {
         Some(left) => format!("{} before that vCPU left", micros(Picoseconds(left.at.0 - at.0))),
         None => "after that vCPU had left".into(),
     };
+    if let Some(posted) = posted.filter(|_| alarm.way == Way::Device) {
+        return format!("an IOMMU posted it for a function {}", when(posted.at));
+    }
     let by_vector = || {
         before().find_map(|record| match record.event {
             Event::VirtualIpiSent { icr, .. } if icr as u8 == alarm.vector => Some((record, icr)),

@@ -22,9 +22,9 @@ const VCPUS: (u16, u16) = (2, 8);
 /// runs, and a new guest costs about as much as thirty windows.
 pub const WINDOWS: u64 = 105;
 
-/// What runs in a batch of the swarm from a seed, on a host of so many processors. The first is the
-/// usual one.
-pub fn draw(seed: u64, batch: u64, cpus: u16) -> Mix {
+/// What runs in a batch of the swarm from a seed, on a host of so many processors, which may have a
+/// function to give. The first is the usual one.
+pub fn draw(seed: u64, batch: u64, cpus: u16, has_function: bool) -> Mix {
     if batch == 0 {
         return Mix { seed, ..Mix::default() };
     }
@@ -54,7 +54,8 @@ pub fn draw(seed: u64, batch: u64, cpus: u16) -> Mix {
     };
     let (polls, seed) = (random.one_in(3), random.below(1 << 32));
     let saves = has_free && random.one_in(3);
-    let changes = Changes { flip, moves, sends, saves };
+    let posts = has_function && has_free && random.one_in(2);
+    let changes = Changes { flip, moves, sends, saves, posts };
     Mix { apic, vcpus, seed, changes, polls, timer }
 }
 
@@ -216,7 +217,7 @@ mod tests {
 
     #[test]
     fn who_changes_things_has_a_processor_and_every_feature_is_drawn() {
-        let all: Vec<Mix> = (0..200).map(|batch| draw(1, batch, 4)).collect();
+        let all: Vec<Mix> = (0..200).map(|batch| draw(1, batch, 4, true)).collect();
         for mix in &all {
             assert!((2..=8).contains(&mix.vcpus), "{mix:?}");
             assert!(mix.changes.is_none() || mix.vcpus < 4, "{mix:?}");
@@ -229,14 +230,19 @@ mod tests {
             |mix: &Mix| mix.changes.moves,
             |mix: &Mix| mix.changes.sends,
             |mix: &Mix| mix.changes.saves,
+            |mix: &Mix| mix.changes.posts,
             |mix: &Mix| mix.vcpus > 4,
             |mix: &Mix| mix.timer == Timer::KernelReinject,
         ] {
             assert!(all.iter().any(has) && !all.iter().all(has));
         }
-        assert_eq!(draw(1, 7, 4), all[7], "it follows from its number");
-        assert_eq!(draw(1, 1, 1).vcpus.min(2), 2, "on a small host as well");
-        assert!(draw(1, 0, 4).changes.is_none(), "the usual");
+        assert_eq!(draw(1, 7, 4, true), all[7], "it follows from its number");
+        assert_eq!(draw(1, 1, 1, true).vcpus.min(2), 2, "on a small host as well");
+        assert!(draw(1, 0, 4, true).changes.is_none(), "the usual");
+        for (batch, mix) in all.into_iter().enumerate() {
+            let changes = Changes { posts: false, ..mix.changes };
+            assert_eq!(draw(1, batch as u64, 4, false), Mix { changes, ..mix }, "else the same");
+        }
     }
 
     #[test]
@@ -245,7 +251,7 @@ mod tests {
         let end = Some(End { text, is_fault: true });
         let batch = |end| Batch {
             batch: 0,
-            configuration: draw(1, 0, 4),
+            configuration: draw(1, 0, 4, false),
             windows: 13,
             pairs: 9,
             changes: Seen::default(),
@@ -274,7 +280,7 @@ mod tests {
         schema::assert_published("lab-explore-swarm-1.json", &schema);
         let batch = Batch {
             batch: 0,
-            configuration: draw(1, 0, 4),
+            configuration: draw(1, 0, 4, false),
             windows: 13,
             pairs: 9,
             changes: Seen::default(),

@@ -5,6 +5,7 @@
 mod driven;
 
 pub use driven::Driven;
+pub(super) use driven::give;
 
 use super::figure::Figure;
 use super::found::{Found, Row, Run, Said, record};

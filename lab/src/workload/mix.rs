@@ -2,14 +2,15 @@
 //! flow. Nobody chooses it: it is what is explored.
 //!
 //! A thread on the processor that no vCPU has switches AVIC or APICv off and on, moves vCPUs to
-//! that processor, sends them messages, and has all of them saved and restored, at times that its
-//! numbers choose. A processor never has two vCPUs.
+//! that processor, sends them messages, has a function interrupt one after the other, and has all
+//! of them saved and restored, at times that its numbers choose. A processor never has two vCPUs.
 
+use super::device;
 use super::kind::{Attendant, Conditions, Workload};
 use crate::protocol::Step;
 use anyhow::Context;
 use arch::identity::Vector;
-use bench::{Inhibitor, Messenger, Saver, VirtualMachine, thread_name};
+use bench::{Inhibitor, Messenger, Pulse, Saver, Target, VirtualMachine, thread_name};
 use bus::Random;
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -22,6 +23,13 @@ use std::time::Duration;
 
 /// Pauses are at least and at most so many microseconds, short ones as likely as long ones.
 const PAUSES: (u32, u32) = (4, 10);
+
+/// A page that the guest has no use for: its image is far below.
+const PAGE: u64 = 128 << 20;
+/// Nanoseconds between two interrupts of a function, and how many it sends: so few that it is
+/// silent now and then as well.
+const PERIODS: [u32; 4] = [2_000, 10_000, 50_000, 200_000];
+const COUNTS: [u32; 4] = [1, 2, 8, 64];
 
 /// Vectors that the guest of the mix handles.
 const VECTORS: [Vector; 4] = [Vector(0xE1), Vector(0xE4), Vector(0xEB), Vector(0x75)];
@@ -40,6 +48,9 @@ pub struct Changes {
     /// Whether vCPUs are stopped, saved and restored.
     #[serde(default)]
     pub saves: bool,
+    /// Whether a function that the guest was given interrupts it, which the IOMMU posts.
+    #[serde(default)]
+    pub posts: bool,
 }
 
 /// What is switched.
@@ -145,6 +156,7 @@ impl Workload for Mix {
             inhibitor: None,
             messenger: None,
             saver: None,
+            pulse: None,
             saved: Arc::default(),
             thread: None,
         })))
@@ -158,6 +170,7 @@ struct Host {
     inhibitor: Option<Inhibitor>,
     messenger: Option<Messenger>,
     saver: Option<Saver>,
+    pulse: Option<Posting>,
     /// How often since that was last told.
     saved: Arc<AtomicU64>,
     thread: Option<(JoinHandle<anyhow::Result<()>>, Arc<AtomicBool>)>,
@@ -169,6 +182,7 @@ impl Attendant for Host {
         self.inhibitor = flip.map(|flip| vm.inhibitor(flip.inhibit())).transpose()?;
         self.messenger = self.changes.sends.then(|| vm.messenger()).transpose()?;
         self.saver = self.changes.saves.then(|| vm.saver());
+        self.pulse = self.changes.posts.then(|| Posting::new(vm)).transpose()?;
         Ok(())
     }
 
@@ -183,6 +197,7 @@ impl Attendant for Host {
                 is_inhibited: false,
                 messenger: self.messenger.take(),
                 saver: self.saver.take(),
+                pulse: self.pulse.take(),
                 saved: self.saved.clone(),
                 random: self.random.clone(),
                 stop: Arc::default(),
@@ -218,6 +233,7 @@ struct Changing {
     is_inhibited: bool,
     messenger: Option<Messenger>,
     saver: Option<Saver>,
+    pulse: Option<Posting>,
     saved: Arc<AtomicU64>,
     places: Places,
     moves: bool,
@@ -232,6 +248,33 @@ enum Act {
     Move,
     Send,
     Save,
+    Post,
+}
+
+/// A function that interrupts one vCPU after the other.
+struct Posting {
+    pulse: Pulse,
+    /// Who knows how vCPUs are addressed.
+    messenger: Messenger,
+}
+
+impl Posting {
+    fn new(vm: &VirtualMachine) -> anyhow::Result<Self> {
+        Ok(Self { pulse: device::give(vm)?, messenger: vm.messenger()? })
+    }
+
+    /// Now and then it is taken from KVM; else another vCPU, vector and pace are chosen, which
+    /// routes its interrupts otherwise while they come.
+    fn change(&mut self, random: &mut Random) -> anyhow::Result<()> {
+        if random.one_in(8) {
+            return Ok(self.pulse.part()?);
+        }
+        let target = random.below(self.messenger.targets() as u64) as usize;
+        let Some(apic_id) = self.messenger.id(target) else { return Ok(()) };
+        let target = Target { apic_id, vector: random.pick(&VECTORS).0 };
+        let (period, count) = (random.pick(&PERIODS), random.pick(&COUNTS));
+        Ok(self.pulse.start(target, PAGE, period, count)?)
+    }
 }
 
 impl Changing {
@@ -241,6 +284,7 @@ impl Changing {
         acts.extend(self.moves.then_some(Act::Move));
         acts.extend(self.messenger.is_some().then_some(Act::Send));
         acts.extend(self.saver.is_some().then_some(Act::Save));
+        acts.extend(self.pulse.is_some().then_some(Act::Post));
         while !self.stop.load(Ordering::Relaxed) {
             self.pause();
             match self.random.pick(&acts) {
@@ -250,6 +294,10 @@ impl Changing {
                 Act::Send => self.send()?,
                 Act::Save if !self.save()? => break,
                 Act::Save => {}
+                Act::Post => {
+                    let Self { pulse, random, .. } = &mut self;
+                    pulse.iter_mut().try_for_each(|pulse| pulse.change(random))?;
+                }
             }
         }
         Ok(())
@@ -360,7 +408,13 @@ mod tests {
 
     #[test]
     fn what_changes_is_in_the_steps_name_and_comes_back_from_there() {
-        let changes = Changes { flip: Some(Flip::BlockIrq), moves: true, sends: true, saves: true };
+        let changes = Changes {
+            flip: Some(Flip::BlockIrq),
+            moves: true,
+            sends: true,
+            saves: true,
+            posts: true,
+        };
         let name = changes.step(7).expect("plain JSON");
         let (again, seed): (Changes, u64) = serde_json::from_str(&name).expect("the same");
         assert_eq!((again, seed), (changes, 7));

@@ -13,6 +13,8 @@ pub struct Changes {
     pub moves: u64,
     /// How often all vCPUs were saved and restored, as the host said soon after.
     pub saves: u64,
+    /// How many interrupts of functions the IOMMU posted.
+    pub posts: u64,
 }
 
 impl Changes {
@@ -21,5 +23,6 @@ impl Changes {
         self.switches += other.switches;
         self.moves += other.moves;
         self.saves += other.saves;
+        self.posts += other.posts;
     }
 }

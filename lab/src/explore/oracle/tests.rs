@@ -253,3 +253,28 @@ fn warnings_are_heard_in_the_form_of_newer_kernels_and_told_apart_by_function() 
     assert!(heard("[    2.0] WARNING: at f+0x1/0x2, CPU#1: swapper/0").is_some());
     assert_eq!(heard("[    2.0] Spectre V2 : WARNING: Unprivileged eBPF is enabled"), None);
 }
+
+#[test]
+fn a_functions_interrupt_is_told_from_an_ipi_of_the_processor_whose_track_it_is_on() {
+    use arch::address::Device;
+    use arch::identity::{RequesterId, Vector};
+    let mut oracle = Oracle::default();
+    let vcpu = VirtualCpu(VMCB);
+    let mut at = 0;
+    let mut observe = |oracle: &mut Oracle, event: Event| {
+        oracle.observe(&Record { at: Picoseconds(at), cpu: CpuIndex(0), event });
+        at += u64::from(!matches!(event, Event::MessageSignalled { .. }));
+    };
+    let posted = Event::Posted { place: PAGE, vector: Vector(0xE1) };
+    // To an APIC ID, by the first processor's guest.
+    observe(&mut oracle, Event::VirtualIpiSent { vcpu, icr: 0x1_0000_00E1 });
+    observe(&mut oracle, posted);
+    assert_eq!(oracle.ways.get(&PAGE.0), Some(&Way::Physical));
+    let (requester, address) = (RequesterId(0xE8), Device(0xFEE0_0000));
+    observe(&mut oracle, Event::MessageSignalled { requester, address, data: 0 });
+    observe(&mut oracle, posted);
+    assert_eq!(oracle.ways.get(&PAGE.0), Some(&Way::Device));
+    observe(&mut oracle, posted);
+    assert_eq!(oracle.ways.get(&PAGE.0), Some(&Way::Physical), "the next is an IPI's again");
+    assert_eq!(oracle.take_changes().posts, 1);
+}

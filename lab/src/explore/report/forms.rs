@@ -54,7 +54,7 @@ impl Forms for Report {
 
 impl Report {
     fn grid(&self) -> Grid {
-        const COLUMNS: [&str; 13] = [
+        const COLUMNS: [&str; 14] = [
             "strategy",
             "windows",
             "virtual_ms",
@@ -63,6 +63,7 @@ impl Report {
             "switched",
             "moved",
             "saved",
+            "posted",
             "pairs",
             "even",
             "next",
@@ -85,6 +86,7 @@ impl Report {
                 Value::Count(row.changes.switches),
                 Value::Count(row.changes.moves),
                 Value::Count(row.changes.saves),
+                Value::Count(row.changes.posts),
                 Value::Count(row.coverage.pairs),
                 Value::Count(row.even_pairs),
                 Value::Number(row.coverage.next_window, 2),

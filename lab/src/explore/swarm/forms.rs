@@ -78,9 +78,9 @@ impl Swarm {
     }
 
     fn grid(&self) -> Grid {
-        const COLUMNS: [&str; 16] = [
-            "batch", "apic", "vCPUs", "polls", "timer", "flip", "moves", "sends", "saves",
-            "windows", "pairs", "switched", "moved", "saved", "CPU_s", "alarms",
+        const COLUMNS: [&str; 18] = [
+            "batch", "apic", "vCPUs", "polls", "timer", "flip", "moves", "sends", "saves", "posts",
+            "windows", "pairs", "switched", "moved", "saved", "posted", "CPU_s", "alarms",
         ];
         let mut grid = Grid::new("By configuration", &COLUMNS);
         let is_short = self.batches.len() <= MOST_ROWS;
@@ -106,11 +106,13 @@ impl Swarm {
                 yes(changes.moves),
                 yes(changes.sends),
                 yes(changes.saves),
+                yes(changes.posts),
                 Value::Count(batch.windows),
                 Value::Count(batch.pairs),
                 Value::Count(batch.changes.switches),
                 Value::Count(batch.changes.moves),
                 Value::Count(batch.changes.saves),
+                Value::Count(batch.changes.posts),
                 Value::Number(batch.cpu_seconds, 1),
                 Value::text(alarms.collect::<Vec<_>>().join("; ")),
             ]);

@@ -40,11 +40,16 @@ struct Receiver {
     end: Target,
 }
 
+/// Takes the function from the host for a virtual machine that has not run yet.
+pub(crate) fn give(vm: &VirtualMachine) -> anyhow::Result<Pulse> {
+    bind(ADDRESS)?;
+    Ok(Pulse::give_to(vm, ADDRESS)?)
+}
+
 impl Driven {
     /// Takes the function from the host for a virtual machine that has not run yet.
     pub fn new(vm: &VirtualMachine, sending: Sending) -> anyhow::Result<Self> {
-        bind(ADDRESS)?;
-        let pulse = Pulse::give_to(vm, ADDRESS)?;
+        let pulse = give(vm)?;
         Ok(Self { pulse, sending, state: State::Waiting, begun: 0, sent: (0, 0) })
     }
 

@@ -26,7 +26,8 @@ pub(super) struct Subject {
     pub(super) guest_cpus: Option<u16>,
     /// What the host changes while interrupts flow: what AVIC and APICv are inhibited for, off and
     /// on (one of them; flips is one that the seed chooses), vCPUs that move between processors,
-    /// messages that come from outside, and vCPUs that are saved and restored
+    /// messages that come from outside, vCPUs that are saved and restored, and a function that
+    /// interrupts by an IOMMU (drawn with --iommu on --pulse alone)
     #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',', num_args = 1)]
     pub(super) with: Vec<With>,
     /// Where all numbers of the search come from
@@ -87,6 +88,9 @@ pub(super) enum With {
     Messages,
     /// All vCPUs stopped, saved and restored, as for a migration (KVM_GET_LAPIC, KVM_SET_LAPIC)
     SaveRestore,
+    /// Interrupts of a function that the guest was given, which an IOMMU posts to one vCPU after
+    /// the other
+    Device,
 }
 
 impl With {
@@ -97,7 +101,7 @@ impl With {
             Self::BlockIrq => Flip::BlockIrq,
             Self::ApicId => Flip::ApicId,
             Self::Pit => Flip::Pit,
-            Self::Migration | Self::Messages | Self::SaveRestore => return None,
+            Self::Migration | Self::Messages | Self::SaveRestore | Self::Device => return None,
         })
     }
 }
@@ -168,6 +172,7 @@ impl Subject {
             moves: self.with.contains(&With::Migration),
             sends: self.with.contains(&With::Messages),
             saves: self.with.contains(&With::SaveRestore),
+            posts: self.with.contains(&With::Device),
         };
         let usual = Mix { seed: self.seed, changes, ..Mix::default() };
         let apic = self.apic.clone().unwrap_or(usual.apic);
@@ -206,7 +211,7 @@ impl Subject {
                 self.host.cpus()
             )));
         }
-        self.host.host()
+        self.host.host_for(&mix.needs())
     }
 }
 

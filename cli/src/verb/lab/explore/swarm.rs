@@ -47,7 +47,7 @@ fn all(options: &Options, watch: &mut Watch<'_>) -> anyhow::Result<Swarm> {
     let mut told = BTreeSet::new();
     for batch in course.batches() {
         let Some((budget, windows)) = course.part(batch) else { break };
-        let mix = draw(options.subject.seed, batch, options.subject.host.cpus());
+        let mix = draw(options.subject.seed, batch, options.subject.host.cpus(), host.has_pulse);
         let prepared = if mix.polls { &polling } else { &silent };
         let stage = prepared.with(&mix).open(watch)?;
         watch.stage(&format!("exploring configuration {}", course.name(batch)));
