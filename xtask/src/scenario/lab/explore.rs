@@ -23,6 +23,9 @@ pub(super) fn check(lab: &Lab<'_>, checks: &mut Checks) {
     let what =
         "explore --with: AVIC goes off and on, vCPUs move and get messages, and the fault is found";
     checks.succeed(what, changes(lab, &folder));
+    let what =
+        "explore --with device: the IOMMU posts a function's interrupts, and the guest goes on";
+    checks.succeed(what, posts(lab, &folder));
 }
 
 fn finds_the_known(lab: &Lab<'_>, folder: &Path) -> Result<()> {
@@ -63,21 +66,36 @@ fn is_sought(lab: &Lab<'_>, folder: &Path) -> Result<()> {
 }
 
 fn changes(lab: &Lab<'_>, folder: &Path) -> Result<()> {
-    let folder = folder.display().to_string();
-    let words = ["explore", "--kernel", &lab.kernel, "--with", "auto-eoi,migration,messages"];
-    let rest = ["--windows", "39", "--format", "json", "-o", &folder];
-    let said = lab.said(&[&words[..], &rest].concat())?;
-    let report: Value = serde_json::from_str(&said.output).context("no report")?;
-    let sum = |what: &str| -> u64 {
-        let rows = report["strategies"].as_array().into_iter().flatten();
-        rows.filter_map(|row| row["changes"][what].as_u64()).sum()
-    };
+    let report = search_with(lab, folder, "auto-eoi,migration,messages", "39")?;
+    let sum = |what: &str| sum(&report, what);
     ensure!(sum("switches") > 0 && sum("moves") > 0, "{}", report["strategies"]);
-    // A vector that the guest does not handle would end it.
-    ensure!(report["end"].is_null(), "{}", report["end"]);
     let found = report["findings"].as_array().context("no findings")?;
     ensure!(found.iter().any(|found| found["cause"] == KNOWN), "{found:?}");
     Ok(())
+}
+
+fn posts(lab: &Lab<'_>, folder: &Path) -> Result<()> {
+    let report = search_with(lab, folder, "device,migration", "15")?;
+    let sum = |what: &str| sum(&report, what);
+    ensure!(sum("posts") > 0 && sum("moves") > 0, "{}", report["strategies"]);
+    Ok(())
+}
+
+/// A search whose guest goes on.
+fn search_with(lab: &Lab<'_>, folder: &Path, with: &str, windows: &str) -> Result<Value> {
+    let folder = folder.display().to_string();
+    let words = ["explore", "--kernel", &lab.kernel, "--with", with];
+    let rest = ["--windows", windows, "--format", "json", "-o", &folder];
+    let said = lab.said(&[&words[..], &rest].concat())?;
+    let report: Value = serde_json::from_str(&said.output).context("no report")?;
+    // A vector that the guest does not handle would end it.
+    ensure!(report["end"].is_null(), "{}", report["end"]);
+    Ok(report)
+}
+
+fn sum(report: &Value, what: &str) -> u64 {
+    let rows = report["strategies"].as_array().into_iter().flatten();
+    rows.filter_map(|row| row["changes"][what].as_u64()).sum()
 }
 
 /// What a search took of this machine's processors is another each time.
