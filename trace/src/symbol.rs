@@ -26,6 +26,11 @@ impl Symbols {
         self.functions.is_empty()
     }
 
+    /// A line for each, as `/proc/kallsyms` has them.
+    pub fn to_text(&self) -> String {
+        self.functions.iter().map(|(start, name)| format!("{start:016x} t {name}\n")).collect()
+    }
+
     /// `name+0x1f` for an address in a function; `None` before the first, and a MiB behind the
     /// start of any.
     pub fn name(&self, address: Linear) -> Option<String> {

@@ -49,7 +49,7 @@ impl Recording {
     }
 
     /// The names of the code that it tells of.
-    pub(crate) fn name_code(&mut self, symbols: &[u8]) -> anyhow::Result<()> {
+    pub fn name_code(&mut self, symbols: &[u8]) -> anyhow::Result<()> {
         let Some(mut output) = self.symbols.take() else { return Ok(()) };
         let written = output.write_all(symbols);
         written.with_context(|| format!("cannot write {}", symbols_of(&self.path).display()))?;
@@ -57,7 +57,8 @@ impl Recording {
         Ok(())
     }
 
-    pub(crate) fn take(&mut self, records: &[Record]) {
+    /// Takes in what happened; what goes wrong is said at the end.
+    pub fn take(&mut self, records: &[Record]) {
         if self.fault.is_some() {
             return;
         }

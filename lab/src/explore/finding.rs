@@ -3,12 +3,14 @@
 use super::choice::Strategy;
 use super::oracle::{Alarm, Key, Rule};
 use super::stage::{Mix, Stage};
+use super::story;
 use super::window::Seen;
 use anyhow::{Context, ensure};
 use arch::time::Picoseconds;
 use board::perturb::{Decision, Source};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use trace::Record;
 
 /// The form of the file.
 pub const SCHEMA: u32 = 2;
@@ -98,6 +100,18 @@ impl Finding {
             stage.release
         );
         Ok(())
+    }
+
+    /// What happens in the window, on a stage that stands where it began: and beyond it, where the
+    /// finding is of a vCPU that sleeps, until that enters its guest again, 100 ms at most.
+    pub fn records(&self, stage: &mut Stage) -> Vec<Record> {
+        let plan = Source::Plan(self.decisions.clone());
+        match self.alarm.rule {
+            Rule::Asleep | Rule::SaidToRun | Rule::InService => {
+                stage.beyond(plan, story::AFTERWARDS, |one| story::is_entry(&self.alarm, one))
+            }
+            _ => stage.record(plan).1,
+        }
     }
 
     /// Repeats the window on a stage that stands where it began.

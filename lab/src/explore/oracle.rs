@@ -85,7 +85,7 @@ fn word(word: &str) -> Option<&str> {
 #[derive(Clone, Default)]
 pub struct Oracle {
     vcpus: BTreeMap<VirtualCpu, Vcpu>,
-    /// By processor: the ICR of the IPI that its guest sent last.
+    /// By processor in its guest: the ICR of the IPI that it sent last.
     sent: BTreeMap<u16, u64>,
     /// When a function sent its last message, which an IOMMU posts at once. Both are on the track
     /// of the first processor, whose guest sends as well.
@@ -148,6 +148,9 @@ impl Oracle {
             records.push(*record);
         }
         let cpu = record.cpu.0;
+        if leaves_its_command(&record.event) {
+            self.sent.remove(&cpu);
+        }
         match record.event {
             Event::Entry { vcpu, injected, .. } => {
                 self.ear.enter();
@@ -292,6 +295,12 @@ impl Oracle {
             self.alarms.push(alarm);
         }
     }
+}
+
+/// Whether a processor is done with the IPI that its guest sent last.
+fn leaves_its_command(event: &Event) -> bool {
+    use Event::*;
+    matches!(event, Entry { .. } | SvmExit { .. } | VmxExit { .. } | Halt { .. } | Wake {})
 }
 
 /// The first line of a warning names the processor, behind the place in newer kernels; a line that

@@ -14,6 +14,8 @@ use crate::status::{Status, Usage};
 use crate::terminal;
 use anyhow::Context;
 use change::{Like, Output};
+use lab::drive::recording::{Recording, symbols_of};
+use lab::explore::window::Seen;
 use lab::explore::{Finding, Forms, Report, Search, Stage, minimise, search};
 use lab::watch::{Told, Watch};
 use std::collections::BTreeSet;
@@ -21,6 +23,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use trace::symbol::Symbols;
 
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -34,7 +37,7 @@ pub(super) struct Arguments {
 #[derive(clap::Subcommand)]
 enum Action {
     /// Repeat a finding, bit by bit
-    Replay(OfFinding),
+    Replay(ToReplay),
     /// Reduce a finding to the decisions that it needs
     Minimise(OfFinding),
     /// Name the kernels between which a finding comes or goes
@@ -50,14 +53,29 @@ struct OfFinding {
     file: PathBuf,
 }
 
+#[derive(clap::Args)]
+struct ToReplay {
+    #[command(flatten)]
+    of: OfFinding,
+    /// Write what the machine does in the window to a file, for machine trace, and say when
+    /// processors are held; of a vCPU that sleeps, until it enters its guest again
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
 /// How long to search without a limit of another kind.
 const USUAL_BUDGET: Duration = Duration::from_secs(300);
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.action {
         None if arguments.options.subject.is_one() => explore(&arguments.options),
         None => swarm::run(&arguments.options),
-        Some(Action::Replay(of)) => repeat(&of.file, replay),
-        Some(Action::Minimise(of)) => repeat(&of.file, reduce),
+        Some(Action::Replay(replayed)) => {
+            let mut sandbox = Sandbox::default();
+            let recording = replayed.trace.as_deref().map(|path| recording(path, &mut sandbox));
+            let recording = recording.transpose()?;
+            repeat(&replayed.of.file, sandbox, |finding, stage| replay(finding, stage, recording))
+        }
+        Some(Action::Minimise(of)) => repeat(&of.file, Sandbox::default(), reduce),
         Some(Action::Bisect(arguments)) => bisect::run(arguments),
         Some(Action::Contest(arguments)) => contest::run(arguments),
     }
@@ -138,21 +156,39 @@ fn status(report: &Report) -> ExitCode {
 /// Does something with a finding at its moment.
 fn repeat(
     file: &Path,
-    act: fn(&Finding, &mut Stage) -> anyhow::Result<ExitCode>,
+    sandbox: Sandbox,
+    act: impl FnOnce(&Finding, &mut Stage) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
     let finding = Finding::read(file).map_err(Usage::of)?;
     let subject = Options::of_words(&finding.words)?;
     let mut stages = Stages::open();
     let mut tell = |told: Told<'_>| stages.tell(told);
     let mut watch = Watch::new(&INTERRUPT, Duration::MAX, &mut tell);
-    let mut stage = subject.stage(&finding.mix, &mut watch, Sandbox::default())?;
+    let mut stage = subject.stage(&finding.mix, &mut watch, sandbox)?;
     watch.stage("coming to the window");
     finding.set(&mut stage)?;
     stages.close();
     act(&finding, &mut stage)
 }
 
-fn replay(finding: &Finding, stage: &mut Stage) -> anyhow::Result<ExitCode> {
+/// A trace file, which is to be written behind the sandbox.
+fn recording(path: &Path, sandbox: &mut Sandbox) -> anyhow::Result<Recording> {
+    sandbox.puts(path);
+    sandbox.puts(&symbols_of(path));
+    Recording::create(path, &[])
+}
+
+fn replay(
+    finding: &Finding,
+    stage: &mut Stage,
+    recording: Option<Recording>,
+) -> anyhow::Result<ExitCode> {
+    let is_traced = recording.is_some();
+    if let Some(mut recording) = recording {
+        recording.name_code(stage.symbols.to_text().as_bytes())?;
+        recording.take(&finding.records(stage));
+        recording.finish()?;
+    }
     let repeated = finding.repeat(stage);
     let key = finding.alarm.key();
     let is_raised = repeated.seen.alarm(&key).is_some();
@@ -164,7 +200,19 @@ fn replay(finding: &Finding, stage: &mut Stage) -> anyhow::Result<ExitCode> {
         finding.lanes.join("\n"),
         repeated.seen.hash
     ));
+    if is_traced {
+        terminal::print(&held(&repeated.seen, &stage.symbols));
+    }
     Ok(if repeated.is_same && is_raised { Status::Clean } else { Status::Findings }.into())
+}
+
+/// When processors are held: no event of the trace is that.
+fn held(seen: &Seen, symbols: &Symbols) -> String {
+    let each = seen.holds.iter().map(|hold| {
+        let place = symbols.name(hold.rip).map_or(String::new(), |name| format!(" (in {name})"));
+        format!("{:.3} us: {}{place}\n", hold.at.0 as f64 / 1e6, hold.decision)
+    });
+    each.collect()
 }
 
 fn reduce(finding: &Finding, stage: &mut Stage) -> anyhow::Result<ExitCode> {

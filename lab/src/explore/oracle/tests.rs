@@ -277,4 +277,8 @@ fn a_functions_interrupt_is_told_from_an_ipi_of_the_processor_whose_track_it_is_
     observe(&mut oracle, posted);
     assert_eq!(oracle.ways.get(&PAGE.0), Some(&Way::Physical), "the next is an IPI's again");
     assert_eq!(oracle.take_changes().posts, 1);
+    // An IOMMU may take a while.
+    observe(&mut oracle, Event::Halt { rip: Linear(0) });
+    observe(&mut oracle, posted);
+    assert_eq!(oracle.ways.get(&PAGE.0), Some(&Way::Device));
 }
