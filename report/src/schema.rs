@@ -8,7 +8,7 @@ macro_rules! published {
 }
 
 /// Each with its file's name.
-pub const ALL: [(&str, &str); 24] = published!(
+pub const ALL: [(&str, &str); 26] = published!(
     "calibrate-1.json"
     "check-1.json"
     "compare-1.json"
@@ -29,7 +29,9 @@ pub const ALL: [(&str, &str); 24] = published!(
     "lake-1.json"
     "lint-1.json"
     "machine-1.json"
+    "machine-composition-1.json"
     "machine-cpus-1.json"
+    "machine-price-1.json"
     "machine-variants-1.json"
     "report-1.json"
     "why-1.json"
