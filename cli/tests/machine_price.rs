@@ -108,6 +108,24 @@ fn other_costs_and_another_clock_give_what_a_run_with_them_takes() {
 }
 
 #[test]
+fn counts_that_no_clock_can_tell_are_priced_as_they_are() {
+    let run = counted("priced-hugely", &[]);
+    let mut huge = json(&run);
+    huge["processors"][0]["kinds"]["instruction.serializing"]["count"] = u64::MAX.into();
+    huge["processors"][0]["string_elements_picoseconds"] = u64::MAX.into();
+    huge["core_hertz"] = u64::MAX.into();
+    fs::write(&run, huge.to_string()).expect("the folder for tests can be written");
+    let seconds = |bill: usize| {
+        let priced = priced(&run, &["--clock", "1GHz"]);
+        priced["by"][bill]["seconds"].as_f64().expect("a number")
+    };
+    // A hundred cycles of zen4's each.
+    let expected = u64::MAX as f64 * 100e-9;
+    assert!(seconds(1) > expected, "{}", seconds(1));
+    assert!(seconds(0).is_finite());
+}
+
+#[test]
 fn what_cannot_be_priced_is_said() {
     let run = counted("priced-wrongly", &[]);
     let run = run.to_str().expect("text");

@@ -95,21 +95,22 @@ impl Composition {
         }
     }
 
-    /// What it takes at these prices.
+    /// What it takes at these prices; longer than a clock can tell, modulo 2^64.
     pub fn time(&self, prices: &Prices) -> Picoseconds {
-        let instructions = self.instructions.iter().zip(&prices.instructions.0);
-        let instructions: u64 = instructions.map(|(count, cost)| count * u64::from(*cost)).sum();
-        let steps = self.spent.steps.iter().zip(&prices.steps.0);
-        let steps: u64 = steps.map(|(count, cost)| count * cost.0).sum();
-        let elements = self.elements(prices).0;
-        let waited = self.spent.waited.0;
-        Picoseconds(instructions.wrapping_add(steps).wrapping_add(elements).wrapping_add(waited))
+        Picoseconds((self.work(prices) as u64).wrapping_add(self.spent.waited.0))
     }
 
-    /// What the elements of strings take at these prices: a core cycle each.
-    pub fn elements(&self, prices: &Prices) -> Picoseconds {
+    /// The same in picoseconds without what was waited. Counts of a file may be any, and come to
+    /// more than a clock can tell.
+    pub fn work(&self, prices: &Prices) -> u128 {
+        let each = |kind| u128::from(self.count(kind)) * u128::from(prices.of(kind).0);
+        Kind::all().map(each).fold(self.elements(prices), u128::saturating_add)
+    }
+
+    /// What the elements of strings take at these prices, in picoseconds: a core cycle each.
+    pub fn elements(&self, prices: &Prices) -> u128 {
         let cycles = u128::from(self.spent.elements.0) * u128::from(self.core_hertz);
-        Picoseconds((cycles / u128::from(prices.core_hertz.max(1))) as u64)
+        cycles / u128::from(prices.core_hertz.max(1))
     }
 
     /// How many there are of a kind.

@@ -53,6 +53,12 @@ struct OfFinding {
     file: PathBuf,
 }
 
+impl OfFinding {
+    fn read(&self) -> anyhow::Result<Finding> {
+        Finding::read(&self.file).map_err(Usage::of)
+    }
+}
+
 #[derive(clap::Args)]
 struct ToReplay {
     #[command(flatten)]
@@ -70,12 +76,16 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         None if arguments.options.subject.is_one() => explore(&arguments.options),
         None => swarm::run(&arguments.options),
         Some(Action::Replay(replayed)) => {
+            let finding = replayed.of.read()?;
             let mut sandbox = Sandbox::default();
             let recording = replayed.trace.as_deref().map(|path| recording(path, &mut sandbox));
             let recording = recording.transpose()?;
-            repeat(&replayed.of.file, sandbox, |finding, stage| replay(finding, stage, recording))
+            repeat(&finding, sandbox, |stage| replay(&finding, stage, recording))
         }
-        Some(Action::Minimise(of)) => repeat(&of.file, Sandbox::default(), reduce),
+        Some(Action::Minimise(of)) => {
+            let finding = of.read()?;
+            repeat(&finding, Sandbox::default(), |stage| reduce(&finding, stage))
+        }
         Some(Action::Bisect(arguments)) => bisect::run(arguments),
         Some(Action::Contest(arguments)) => contest::run(arguments),
     }
@@ -155,11 +165,10 @@ fn status(report: &Report) -> ExitCode {
 
 /// Does something with a finding at its moment.
 fn repeat(
-    file: &Path,
+    finding: &Finding,
     sandbox: Sandbox,
-    act: impl FnOnce(&Finding, &mut Stage) -> anyhow::Result<ExitCode>,
+    act: impl FnOnce(&mut Stage) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
-    let finding = Finding::read(file).map_err(Usage::of)?;
     let subject = Options::of_words(&finding.words)?;
     let mut stages = Stages::open();
     let mut tell = |told: Told<'_>| stages.tell(told);
@@ -168,7 +177,7 @@ fn repeat(
     watch.stage("coming to the window");
     finding.set(&mut stage)?;
     stages.close();
-    act(&finding, &mut stage)
+    act(&mut stage)
 }
 
 /// A trace file, which is to be written behind the sandbox.

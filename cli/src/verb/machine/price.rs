@@ -6,15 +6,13 @@ use crate::sandbox::{self, Sandbox};
 use crate::status::Usage;
 use crate::terminal;
 use crate::verb::format::Format;
-use arch::time::Picoseconds;
 use board::composition::{Composition, Kind, Prices};
 use board::cost::CostProfile;
 use report::grid::{Grid, Value};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Draws of a profile from its ranges: enough for the interval's ends to be steady within a tenth
-/// of its width.
+/// Draws of a profile from its ranges, of which ten lie beyond each end of the interval.
 const DRAWS: u64 = 200;
 
 /// More than any profile has.
@@ -144,12 +142,12 @@ fn named(name: &str) -> anyhow::Result<CostProfile> {
 
 fn bill(total: &Composition, profile: &CostProfile, core_hertz: u64) -> Bill {
     let prices = profile.prices_at(core_hertz);
-    let work = work(total, &prices);
-    let draws = (0..DRAWS).map(|seed| work_of(total, &profile.drawn(seed).prices_at(core_hertz)));
+    let work = |prices: &Prices| seconds(total.work(prices));
+    let draws = (0..DRAWS).map(|seed| work(&profile.drawn(seed).prices_at(core_hertz)));
     let mut draws: Vec<f64> = draws.collect();
     draws.sort_by(f64::total_cmp);
     let end = draws.len() / 20;
-    let seconds = seconds(work);
+    let seconds = work(&prices);
     Bill {
         costs: profile.name.clone(),
         core_hertz,
@@ -159,17 +157,8 @@ fn bill(total: &Composition, profile: &CostProfile, core_hertz: u64) -> Bill {
     }
 }
 
-/// What all kinds take, without what was waited.
-fn work(total: &Composition, prices: &Prices) -> Picoseconds {
-    Picoseconds(total.time(prices).0.wrapping_sub(total.spent.waited.0))
-}
-
-fn work_of(total: &Composition, prices: &Prices) -> f64 {
-    seconds(work(total, prices))
-}
-
-fn seconds(time: Picoseconds) -> f64 {
-    time.0 as f64 / 1e12
+fn seconds(picoseconds: u128) -> f64 {
+    picoseconds as f64 / 1e12
 }
 
 fn items(total: &Composition, prices: &Prices, work: f64) -> Vec<Item> {
@@ -177,12 +166,12 @@ fn items(total: &Composition, prices: &Prices, work: f64) -> Vec<Item> {
     let occurred = Kind::all().filter(|kind| total.count(*kind) > 0);
     let mut items: Vec<Item> = occurred
         .map(|kind| {
-            let (count, each) = (total.count(kind), prices.of(kind));
-            let seconds = count as f64 * seconds(each);
+            let (count, each) = (total.count(kind), prices.of(kind).0);
+            let seconds = seconds(u128::from(count) * u128::from(each));
             Item {
                 kind: composition::name(kind),
                 count: Some(count),
-                nanoseconds_each: Some(each.0 as f64 / 1e3),
+                nanoseconds_each: Some(each as f64 / 1e3),
                 seconds,
                 share: share(seconds),
             }
