@@ -1,7 +1,13 @@
 //! Control blocks in the machine's memory, as the silicon of either vendor keeps them.
 
+mod remapping;
+
+pub(crate) use remapping::{Posting, posting};
+
 use arch::address::SystemPhysical;
 use arch::svm::vmcb::{SIZE, Vmcb, control};
+use arch::vmx::apicv::{NotificationControl, POSTED_CONTROL_OFFSET};
+use arch::vmx::control::{PrimaryControls, TertiaryControls};
 use arch::vmx::field;
 use board::Machine;
 use cpu::vmx::{VMCS_SIZE, Vmcs};
@@ -36,6 +42,27 @@ pub(crate) fn apic_page(machine: &Machine, block: SystemPhysical) -> Option<Syst
 pub(crate) fn descriptor(machine: &Machine, block: SystemPhysical) -> Option<SystemPhysical> {
     let address = vmcs(machine, block)?.get(field::control::POSTED_INTERRUPT_DESCRIPTOR);
     (address != 0).then_some(SystemPhysical(address))
+}
+
+/// Whether what is posted into a vCPU's descriptor is announced as to one that runs: by the vector
+/// at which its processor looks into the descriptor, and not by one of the hypervisor's.
+/// [SDM3 "Posted-Interrupt Processing"]
+pub(crate) fn is_announced_as_running(machine: &Machine, block: SystemPhysical) -> bool {
+    let Some(vmcs) = vmcs(machine, block) else { return false };
+    let Some(descriptor) = descriptor(machine, block) else { return false };
+    let control = machine.memory.read_u64(descriptor.offset(POSTED_CONTROL_OFFSET)).unwrap_or(0);
+    let control = NotificationControl::from_bits(control);
+    let own = vmcs.get(field::control::POSTED_INTERRUPT_VECTOR);
+    !control.is_suppressed() && u64::from(control.vector()) == own
+}
+
+/// Whether a guest's processors post to each other by themselves. [SDM3 "IPI Virtualization"]
+pub(crate) fn virtualizes_ipis(machine: &Machine, block: SystemPhysical) -> bool {
+    let Some(vmcs) = vmcs(machine, block) else { return false };
+    let controls = TertiaryControls::from_bits_retain(vmcs.get(field::control::TERTIARY));
+    let primary = PrimaryControls::from_bits_retain(vmcs.get(field::control::PRIMARY) as u32);
+    primary.contains(PrimaryControls::TERTIARY_CONTROLS)
+        && controls.contains(TertiaryControls::IPI_VIRTUALIZATION)
 }
 
 /// The address of a page, if it can be one.

@@ -12,12 +12,17 @@ pub use rule::{Rule, Way};
 pub use vcpu::{Place, Vcpu};
 pub(super) use vcpu::{svm_halts, vmx_halts};
 
+use crate::silicon::{self, Posting};
+use arch::address::Device;
+use arch::identity::RequesterId;
+use arch::msi::MessageSignalled;
 use arch::svm::ExitCode;
 use arch::time::Picoseconds;
 use board::Machine;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use trace::{Event, Record, VirtualCpu};
+use vcpu::Verdict;
 
 /// Virtual time between two looks at the machine. It decides when an alarm is raised, not what is
 /// one.
@@ -90,6 +95,8 @@ pub struct Oracle {
     /// When a function sent its last message, which an IOMMU posts at once. Both are on the track
     /// of the first processor, whose guest sends as well.
     message: Option<Picoseconds>,
+    /// The messages that functions have sent.
+    messages: BTreeSet<(RequesterId, Device, u32)>,
     /// By page or descriptor: how the last vector came there.
     ways: BTreeMap<u64, Way>,
     /// The last line of the console, as far as it has been printed.
@@ -112,6 +119,8 @@ const NOTICE: u64 = 0x0F;
 /// [SDM3 "Basic VM-Exit Reasons"]
 const VMX_IO: u32 = 30;
 
+/// Messages at most of which it is asked whom they go to.
+const MOST_MESSAGES: usize = 64;
 /// Alarms of one window at most: what follows the first is mostly of the same cause.
 const MOST_ALARMS: usize = 16;
 /// Words of a kernel's message that is a fault of its own, besides warnings.
@@ -179,7 +188,12 @@ impl Oracle {
             Event::VirtualIpiSent { icr, .. } => {
                 self.sent.insert(cpu, icr);
             }
-            Event::MessageSignalled { .. } => self.message = Some(record.at),
+            Event::MessageSignalled { requester, address, data } => {
+                self.message = Some(record.at);
+                if self.messages.len() < MOST_MESSAGES {
+                    self.messages.insert((requester, address, data));
+                }
+            }
             Event::Posted { place, .. } => {
                 let is_message = self.message == Some(record.at);
                 let sent = self.sent.get(&cpu).filter(|_| !is_message);
@@ -264,22 +278,24 @@ impl Oracle {
         if !vcpu::is_anybody_held(machine) {
             lost.into_iter().for_each(|alarm| self.raise(alarm));
         }
+        let postings = self.postings(machine);
         let vcpus = std::mem::take(&mut self.vcpus);
         self.vcpus = vcpus
             .into_iter()
             .map(|(key, mut vcpu)| {
                 self.changes.switches += u64::from(vcpu.is_switched(machine));
-                if let Some((rule, since, vector)) = vcpu.judge(machine) {
+                if let Some(Verdict { wrong, since }) = vcpu.judge(machine, &postings) {
                     let place = vcpu.place_of_requests(machine).map_or(0, |place| place.0);
+                    let came = || self.ways.get(&place).copied().unwrap_or(Way::Software);
                     self.raise(Alarm {
-                        rule,
+                        rule: wrong.rule,
                         at: now,
                         since,
                         vcpu: key.0.0,
                         cpu: vcpu.cpu(),
-                        vector: vector.0,
+                        vector: wrong.vector.0,
                         place,
-                        way: self.ways.get(&place).copied().unwrap_or(Way::Software),
+                        way: wrong.way.unwrap_or_else(came),
                         text: String::new(),
                     });
                 }
@@ -288,6 +304,15 @@ impl Oracle {
             .collect();
         let is_inside = self.vcpus.values().any(|vcpu| vcpu.place() == Place::InGuest);
         self.ear.look(now, is_inside);
+    }
+
+    /// What functions' messages are posted to, as tables have it now.
+    fn postings(&self, machine: &Machine) -> Vec<Posting> {
+        let of = |(requester, address, data): &(RequesterId, Device, u32)| {
+            let message = MessageSignalled { address: *address, data: *data };
+            silicon::posting(machine, *requester, message)
+        };
+        self.messages.iter().filter_map(of).collect()
     }
 
     fn raise(&mut self, alarm: Alarm) {

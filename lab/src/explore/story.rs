@@ -67,7 +67,11 @@ fn what(alarm: &Alarm) -> String {
              idle"
         ),
         Rule::SaidToRun => {
-            format!("{title}: the one of {vcpu:#x}, for {since} on CPU {cpu}, which is idle")
+            let whom = match way {
+                Way::Device => ", to functions that interrupt it",
+                _ => "",
+            };
+            format!("{title}{whom}: the one of {vcpu:#x}, for {since} on CPU {cpu}, which is idle")
         }
         Rule::Asleep => format!(
             "{title}: vector {vector:#x}, {}, for {since} at the one of {vcpu:#x} on CPU {cpu}, \

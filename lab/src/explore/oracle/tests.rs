@@ -1,3 +1,5 @@
+mod remapping;
+
 use super::*;
 use arch::address::Linear;
 use arch::address::SystemPhysical;

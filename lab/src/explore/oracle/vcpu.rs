@@ -1,8 +1,8 @@
 //! A vCPU as the silicon shows it: where it is, and what waits for it.
 
-use super::Rule;
 use super::page::{Page, posted};
-use crate::silicon;
+use super::{Rule, Way};
+use crate::silicon::{self, Posting};
 use arch::address::SystemPhysical;
 use arch::control::rflags;
 use arch::identity::Vector;
@@ -72,7 +72,30 @@ enum Sight {
     /// What may be wrong does not show here: it goes on if it had begun.
     Hidden,
     /// This would be wrong if it lasted.
-    Wrong(Rule, Vector),
+    Wrong(Wrong),
+}
+
+/// What would be wrong if it lasted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wrong {
+    pub rule: Rule,
+    /// What waits.
+    pub vector: Vector,
+    /// Who is told what is not so; nothing where that follows from how the vector came.
+    pub way: Option<Way>,
+}
+
+impl Wrong {
+    fn waits(rule: Rule, vector: Vector) -> Self {
+        Self { rule, vector, way: None }
+    }
+}
+
+/// What lasted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Verdict {
+    pub wrong: Wrong,
+    pub since: Picoseconds,
 }
 
 /// A vCPU.
@@ -148,17 +171,18 @@ impl Vcpu {
         self.place
     }
 
-    /// Judges it as it is now: a rule that has been broken for long enough, since when, and the
-    /// vector that waits, each time once.
-    pub(super) fn judge(&mut self, machine: &Machine) -> Option<(Rule, Picoseconds, Vector)> {
-        let (rule, vector) = match self.see(machine) {
-            Sight::Wrong(rule, vector) => (rule, vector),
+    /// Judges it as it is now, with what functions' messages are posted to: a rule that has been
+    /// broken for long enough, each time once.
+    pub(super) fn judge(&mut self, machine: &Machine, postings: &[Posting]) -> Option<Verdict> {
+        let wrong = match self.see(machine, postings) {
+            Sight::Wrong(wrong) => wrong,
             Sight::Hidden => return None,
             Sight::Right => {
                 self.wait = None;
                 return None;
             }
         };
+        let Wrong { rule, vector, .. } = wrong;
         let now = machine.state.now;
         let instructions = machine.state.cpus[usize::from(self.cpu)].clock.instructions();
         if self.wait.is_none_or(|wait| wait.rule != rule) {
@@ -198,10 +222,10 @@ impl Vcpu {
         if !is_too_long || std::mem::replace(&mut wait.is_raised, true) {
             return None;
         }
-        Some((rule, wait.since, vector))
+        Some(Verdict { wrong, since: wait.since })
     }
 
-    fn see(&self, machine: &Machine) -> Sight {
+    fn see(&self, machine: &Machine, postings: &[Posting]) -> Sight {
         let Some(cpu) = machine.state.cpus.get(usize::from(self.cpu)) else { return Sight::Right };
         let waits = self.waiting(machine);
         match (self.place, waits) {
@@ -209,13 +233,15 @@ impl Vcpu {
                 // Without AVIC and APICv it is the hypervisor who has to interrupt the guest.
                 let runs = cpu.pending.activity() == Activity::Running && cpu.is_guest();
                 match runs && is_open(cpu) {
-                    true => Sight::Wrong(Rule::NotTaken, vector),
+                    true => Sight::Wrong(Wrong::waits(Rule::NotTaken, vector)),
                     false => Sight::Right,
                 }
             }
-            (Place::Out { halted: true }, _) if is_idle(cpu) => self.see_asleep(machine, waits),
+            (Place::Out { halted: true }, _) if is_idle(cpu) => {
+                self.see_asleep(machine, postings, waits)
+            }
             (Place::Out { halted: true }, Some(vector)) if self.is_open_outside(machine) => {
-                Sight::Wrong(Rule::NotTaken, vector)
+                Sight::Wrong(Wrong::waits(Rule::NotTaken, vector))
             }
             (Place::Out { halted: false }, Some(_)) => Sight::Hidden,
             _ => Sight::Right,
@@ -223,13 +249,18 @@ impl Vcpu {
     }
 
     /// What is wrong with one that sleeps on an idle processor.
-    fn see_asleep(&self, machine: &Machine, waits: Option<Vector>) -> Sight {
+    fn see_asleep(&self, machine: &Machine, postings: &[Posting], waits: Option<Vector>) -> Sight {
         let is_open = self.is_open_outside(machine);
-        let asleep = waits.filter(|_| is_open).map(|vector| (Rule::Asleep, vector));
-        let unended = || Some((Rule::InService, self.in_service(machine).filter(|_| is_open)?));
-        let said = || self.is_said_to_run(machine).then_some((Rule::SaidToRun, Vector(0)));
-        let wrong = asleep.or_else(unended).or_else(said);
-        wrong.map_or(Sight::Right, |(rule, vector)| Sight::Wrong(rule, vector))
+        let waiting = |rule, vector: Option<Vector>| {
+            vector.filter(|_| is_open).map(|vector| Wrong::waits(rule, vector))
+        };
+        let unended = || waiting(Rule::InService, self.in_service(machine));
+        let said = |way| Wrong { rule: Rule::SaidToRun, vector: Vector(0), way };
+        let by_table = || self.is_said_to_run(machine).then(|| said(None));
+        let by_whom = || self.who_thinks_it_runs(machine, postings).map(|way| said(Some(way)));
+        let asleep = waiting(Rule::Asleep, waits);
+        let wrong = asleep.or_else(unended).or_else(by_table);
+        wrong.or_else(|| by_whom().filter(|_| is_open)).map_or(Sight::Right, Sight::Wrong)
     }
 
     /// The interrupt in its virtual APIC that its priorities let through.
@@ -271,6 +302,23 @@ impl Vcpu {
             let entry = PhysicalEntry::from_bits(machine.memory.read_u64(at).unwrap_or(0));
             entry.is_valid() && entry.is_running() && entry.backing_page() == page
         })
+    }
+
+    /// Who would post to it as if it ran: a function, by its remapping entry or by the descriptor, or
+    /// another processor of its guest.
+    fn who_thinks_it_runs(&self, machine: &Machine, postings: &[Posting]) -> Option<Way> {
+        let page = silicon::apic_page(machine, self.block);
+        let descriptor = silicon::descriptor(machine, self.block);
+        let is_announced = silicon::is_announced_as_running(machine, self.block);
+        let is_wrong = |posting: &Posting| match posting {
+            Posting::Entry(entry) => entry.is_running() && Some(entry.backing_page()) == page,
+            Posting::Descriptor(at) => is_announced && Some(*at) == descriptor,
+        };
+        if postings.iter().any(is_wrong) {
+            return Some(Way::Device);
+        }
+        let by_others = is_announced && silicon::virtualizes_ipis(machine, self.block);
+        by_others.then_some(Way::Physical)
     }
 }
 
