@@ -8,7 +8,9 @@ use clap::{Args, FromArgMatches};
 use lab::explore::{self, Mix, Stage};
 use lab::ground::Ground;
 use lab::host::Host;
+use lab::host::kernel::Kernel;
 use lab::watch::Watch;
+use lab::workload::device;
 use lab::workload::mix::{Changes, Flip};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,7 +29,7 @@ pub(super) struct Subject {
     /// What the host changes while interrupts flow: what AVIC and APICv are inhibited for, off and
     /// on (one of them; flips is one that the seed chooses), vCPUs that move between processors,
     /// messages that come from outside, vCPUs that are saved and restored, and a function that
-    /// interrupts by an IOMMU (drawn with --iommu on --pulse alone)
+    /// interrupts by an IOMMU (drawn where that can post)
     #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',', num_args = 1)]
     pub(super) with: Vec<With>,
     /// Where all numbers of the search come from
@@ -120,10 +122,25 @@ pub(super) enum Format {
 const OF_THE_SEARCH: [&str; 8] =
     ["--budget", "--windows", "--jobs", "--shard", "--output", "--parquet", "--format", "--swarm"];
 
+/// The option by which a host has the function.
+const PULSE: &str = "--pulse";
+
 /// The words behind `explore` that say which host and guest it is, for findings.
 pub(super) fn words() -> Vec<String> {
     let own = std::env::args_os().skip_while(|word| word != "explore").skip(1);
     words_of_host(own.map(|word| word.to_string_lossy().into_owned()))
+}
+
+/// The same of a search that draws, for each of its configurations.
+pub(super) fn words_on(host: &Host) -> Vec<String> {
+    with_function(words(), host)
+}
+
+fn with_function(mut words: Vec<String>, host: &Host) -> Vec<String> {
+    if host.has_pulse && !words.iter().any(|word| word == PULSE) {
+        words.push(PULSE.to_owned());
+    }
+    words
 }
 
 fn words_of_host(words: impl Iterator<Item = String>) -> Vec<String> {
@@ -183,6 +200,22 @@ impl Subject {
     /// Whether it is one configuration, and not what the seed draws.
     pub(super) fn is_one(&self) -> bool {
         self.apic.is_some() || self.guest_cpus.is_some() || !self.with.is_empty()
+    }
+
+    /// The host of a search that draws what its guest has: with a function to give where the IOMMU
+    /// can post its interrupts.
+    pub(super) fn host_of_swarm(&self) -> anyhow::Result<Host> {
+        let host = self.host.host()?;
+        let posts = host.iommu.is_some_and(|iommu| iommu.part.posts());
+        Ok(Host { has_pulse: host.has_pulse || posts, ..host })
+    }
+
+    /// Whether this kernel can give it to a guest, or has to.
+    pub(super) fn can_give(&self, kernel: &Kernel) -> bool {
+        let has = |wanted: &&str| {
+            kernel.modules.iter().any(|(name, _)| name.strip_suffix(".ko") == Some(wanted))
+        };
+        self.host.wants_pulse() || device::MODULES.iter().all(has)
     }
 
     /// The stage on which this runs in the guest.
@@ -248,6 +281,26 @@ mod tests {
             "--cpu zen4 --swarm 9 --jobs 2 --windows=9 -o x -oy --kernel debian-12 --format json";
         let kept = words_of_host(words.split(' ').map(str::to_owned));
         assert_eq!(kept.join(" "), "--cpu zen4 --kernel debian-12");
+    }
+
+    #[test]
+    fn a_search_that_draws_has_a_function_where_it_is_posted_and_so_do_its_findings() {
+        let host_of = |words: &str| {
+            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+            let drawn = Options::of_words(&words)?.host_of_swarm()?;
+            let words = with_function(words, &drawn);
+            let repeated = Options::of_words(&words)?.host_for(&Mix::default())?;
+            assert_eq!(drawn.has_pulse, repeated.has_pulse, "{words:?}");
+            anyhow::Ok(drawn.has_pulse)
+        };
+        for (words, has) in [
+            ("--cpu zen4", true),
+            ("--cpu sapphire-rapids", true),
+            ("--cpu zen4 --pulse", true),
+            ("--cpu zen4 --iommu off", false),
+        ] {
+            assert_eq!(host_of(words).expect("a host"), has, "{words}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `avicenna lab explore` of one configuration after the other, which the seed draws.
 
-use super::options::{Options, words};
+use super::options::{Options, words_on};
 use super::rows::Rows;
 use super::{Status, USUAL_BUDGET, keep, output_to, print};
 use crate::verb::lab::kernel::real_kernel;
@@ -31,10 +31,12 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
 fn all(options: &Options, watch: &mut Watch<'_>) -> anyhow::Result<Swarm> {
     let mut sandbox = output_to(&options.output)?;
     let mut rows = Rows::open(options.parquet.as_deref(), &mut sandbox)?;
-    let host = options.subject.host.host()?;
+    let host = options.subject.host_of_swarm()?;
     let kernel = real_kernel(&options.subject.host, &host, watch)?;
     let store = options.subject.host.store();
     let (additions, store) = (options.subject.host.additions(), store.as_ref());
+    let has_function = host.has_pulse && options.subject.can_give(&kernel);
+    let words = words_on(&host);
     let ground = Ground { host: &host, kernel: &kernel, additions, store };
     // What the host boots with depends on polling alone.
     let usual = [false, true].map(|polls| Mix { polls, ..Mix::default() });
@@ -47,7 +49,7 @@ fn all(options: &Options, watch: &mut Watch<'_>) -> anyhow::Result<Swarm> {
     let mut told = BTreeSet::new();
     for batch in course.batches() {
         let Some((budget, windows)) = course.part(batch) else { break };
-        let mix = draw(options.subject.seed, batch, options.subject.host.cpus(), host.has_pulse);
+        let mix = draw(options.subject.seed, batch, options.subject.host.cpus(), has_function);
         let prepared = if mix.polls { &polling } else { &silent };
         let stage = prepared.with(&mix).open(watch)?;
         watch.stage(&format!("exploring configuration {}", course.name(batch)));
@@ -57,7 +59,7 @@ fn all(options: &Options, watch: &mut Watch<'_>) -> anyhow::Result<Swarm> {
             seed: mix.seed,
             shard: (0, 1),
             jobs: options.jobs.into(),
-            words: words(),
+            words: words.clone(),
             mix: mix.clone(),
             told: told.clone(),
         };
