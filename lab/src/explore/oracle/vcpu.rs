@@ -304,8 +304,8 @@ impl Vcpu {
         })
     }
 
-    /// Who would post to it as if it ran: a function, by its remapping entry or by the descriptor, or
-    /// another processor of its guest.
+    /// Who would post to it as if it ran: a function, by its remapping entry or by the descriptor,
+    /// or another processor of its guest.
     fn who_thinks_it_runs(&self, machine: &Machine, postings: &[Posting]) -> Option<Way> {
         let page = silicon::apic_page(machine, self.block);
         let descriptor = silicon::descriptor(machine, self.block);
