@@ -1,8 +1,6 @@
 //! Control blocks in the machine's memory, as the silicon of either vendor keeps them.
 
-mod remapping;
-
-pub(crate) use remapping::{Posting, posting};
+pub(crate) mod remapping;
 
 use arch::address::SystemPhysical;
 use arch::svm::vmcb::{SIZE, Vmcb, control};

@@ -12,7 +12,7 @@ pub use rule::{Rule, Way};
 pub use vcpu::{Place, Vcpu};
 pub(super) use vcpu::{svm_halts, vmx_halts};
 
-use crate::silicon::{self, Posting};
+use crate::silicon::remapping::{Posting, Route};
 use arch::address::Device;
 use arch::identity::RequesterId;
 use arch::msi::MessageSignalled;
@@ -310,7 +310,7 @@ impl Oracle {
     fn postings(&self, machine: &Machine) -> Vec<Posting> {
         let of = |(requester, address, data): &(RequesterId, Device, u32)| {
             let message = MessageSignalled { address: *address, data: *data };
-            silicon::posting(machine, *requester, message)
+            Route::of(machine, *requester, message)?.posting(machine)
         };
         self.messages.iter().filter_map(of).collect()
     }

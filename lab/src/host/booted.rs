@@ -234,7 +234,12 @@ mod tests {
     }
 
     fn kernel(image: &[u8]) -> Kernel {
-        Kernel { name: "test".into(), image: image.to_vec(), modules: Vec::new() }
+        Kernel {
+            name: "test".into(),
+            image: image.to_vec(),
+            modules: Vec::new(),
+            lacks: Vec::new(),
+        }
     }
 
     fn key(host: &Host, image: &[u8], cpio: &[u8]) -> Key {

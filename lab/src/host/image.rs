@@ -290,7 +290,7 @@ mod tests {
             ("kvm.ko".to_owned(), module(&["halt_poll_ns", "a"])),
             ("kvm_amd.ko".to_owned(), module(&["avic", "vgif"])),
         ];
-        let kernel = Kernel { name: "test".into(), image: Vec::new(), modules };
+        let kernel = Kernel { name: "test".into(), image: Vec::new(), modules, lacks: Vec::new() };
         for (parameter, complaint) in [
             ("kvm.halt_poll_ns=0", None),
             ("kvm_amd.vgif=0", None),

@@ -53,6 +53,8 @@ pub struct Kernel {
     pub image: Vec<u8>,
     /// Name with `.ko`, contents; in the order of loading.
     pub modules: Vec<(String, Vec<u8>)>,
+    /// What it was to have and neither has as a module nor built in.
+    pub lacks: Vec<String>,
 }
 
 impl Kernel {
@@ -152,8 +154,11 @@ impl Kernel {
         let Needs { vendor, modules: besides, named } = needs;
         let own = Feature::of_vendor(vendor).module();
         let of_vendor: &[&str] = if vendor == Vendor::Intel { &INTEL_MODULES } else { &[] };
+        let mut lacks = Vec::new();
         for module in MODULES.iter().chain(of_vendor).chain([&own]).chain(besides) {
-            add_module(tree, module, &mut modules)?;
+            if !add_module(tree, module, &mut modules)? && !tree.has_built_in(module) {
+                lacks.push((*module).to_owned());
+            }
         }
         for module in named {
             if !add_module(tree, module, &mut modules)? && !tree.has_built_in(module) {
@@ -172,7 +177,7 @@ impl Kernel {
         }
         let image_bytes =
             std::fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
-        Ok(Self { name: format!("{name}, Linux {release}"), image: image_bytes, modules })
+        Ok(Self { name: format!("{name}, Linux {release}"), image: image_bytes, modules, lacks })
     }
 }
 

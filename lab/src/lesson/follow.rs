@@ -5,10 +5,11 @@ mod inhibit;
 
 use super::extent::{Begun, Extent, vcpu_of};
 use super::kind::Kind;
-use super::route::{Entry, Route};
+use super::route::Entry;
 use super::shared::{Places, Shared};
 use super::words::{self, Words};
 use super::{Doing, Lesson, Step};
+use crate::silicon::remapping::Route;
 use crate::watch::{Halt, Watch};
 use arch::identity::{CpuIndex, Vector};
 use arch::time::Picoseconds;
@@ -305,7 +306,7 @@ impl Follower {
         let mut changes: Vec<_> =
             changes.map(|(vcpu, cpu, text)| (self.role(Some(vcpu), cpu), text)).collect();
         if let Some((route, entry)) = &mut self.route {
-            let new = route.read(&self.machine);
+            let new = Entry::of(route, &self.machine);
             changes.extend(entry.changes(&new).into_iter().map(|text| ("IOMMU".into(), text)));
             *entry = new;
         }

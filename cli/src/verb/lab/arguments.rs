@@ -95,11 +95,6 @@ impl HostArguments {
         }
     }
 
-    /// Whether the test device was asked for.
-    pub(super) fn wants_pulse(&self) -> bool {
-        self.platform.pulse
-    }
-
     pub(super) fn host(&self) -> anyhow::Result<Host> {
         self.host_for(&Needs::default())
     }

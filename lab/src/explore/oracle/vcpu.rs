@@ -2,7 +2,7 @@
 
 use super::page::{Page, posted};
 use super::{Rule, Way};
-use crate::silicon::{self, Posting};
+use crate::silicon::{self, remapping::Posting};
 use arch::address::SystemPhysical;
 use arch::control::rflags;
 use arch::identity::Vector;
@@ -81,7 +81,8 @@ pub(super) struct Wrong {
     pub rule: Rule,
     /// What waits.
     pub vector: Vector,
-    /// Who is told what is not so; nothing where that follows from how the vector came.
+    /// Who is told what is not so: a function, or the guest's other processors. Nothing where how
+    /// the vector came says it.
     pub way: Option<Way>,
 }
 
@@ -255,9 +256,9 @@ impl Vcpu {
             vector.filter(|_| is_open).map(|vector| Wrong::waits(rule, vector))
         };
         let unended = || waiting(Rule::InService, self.in_service(machine));
-        let said = |way| Wrong { rule: Rule::SaidToRun, vector: Vector(0), way };
-        let by_table = || self.is_said_to_run(machine).then(|| said(None));
-        let by_whom = || self.who_thinks_it_runs(machine, postings).map(|way| said(Some(way)));
+        let said = |way| Wrong { rule: Rule::SaidToRun, vector: Vector(0), way: Some(way) };
+        let by_table = || self.is_said_to_run(machine).then(|| said(Way::Physical));
+        let by_whom = || self.who_thinks_it_runs(machine, postings).map(said);
         let asleep = waiting(Rule::Asleep, waits);
         let wrong = asleep.or_else(unended).or_else(by_table);
         wrong.or_else(|| by_whom().filter(|_| is_open)).map_or(Sight::Right, Sight::Wrong)

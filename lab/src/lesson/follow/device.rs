@@ -1,8 +1,9 @@
 //! What a device and the IOMMU do, and processors of the host on the way of a device's interrupt.
 
-use super::super::route::Route;
+use super::super::route::Entry;
 use super::super::{Doing, Step};
 use super::Follower;
+use crate::silicon::remapping::Route;
 use arch::msi::MessageSignalled;
 use arch::time::Picoseconds;
 use trace::{Event, Record};
@@ -44,8 +45,8 @@ impl Follower {
 
     /// What the IOMMU finds for a message.
     fn tell_route(&mut self, route: Route, at: Picoseconds) {
-        let entry = route.read(&self.machine);
-        let mut details = vec![route.describe(&entry)];
+        let entry = Entry::of(&route, &self.machine);
+        let mut details = vec![entry.describe(route.index)];
         let text = match entry.is_posted {
             true => "remaps it: the entry leads to a vCPU, so it is to be posted",
             false => "remaps it: the entry leads to a processor of the host",

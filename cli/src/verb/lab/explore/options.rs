@@ -8,9 +8,7 @@ use clap::{Args, FromArgMatches};
 use lab::explore::{self, Mix, Stage};
 use lab::ground::Ground;
 use lab::host::Host;
-use lab::host::kernel::Kernel;
 use lab::watch::Watch;
-use lab::workload::device;
 use lab::workload::mix::{Changes, Flip};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -208,14 +206,6 @@ impl Subject {
         let host = self.host.host()?;
         let posts = host.iommu.is_some_and(|iommu| iommu.part.posts());
         Ok(Host { has_pulse: host.has_pulse || posts, ..host })
-    }
-
-    /// Whether this kernel can give it to a guest, or has to.
-    pub(super) fn can_give(&self, kernel: &Kernel) -> bool {
-        let has = |wanted: &&str| {
-            kernel.modules.iter().any(|(name, _)| name.strip_suffix(".ko") == Some(wanted))
-        };
-        self.host.wants_pulse() || device::MODULES.iter().all(has)
     }
 
     /// The stage on which this runs in the guest.

@@ -3,12 +3,14 @@
 use super::options::{Options, words_on};
 use super::rows::Rows;
 use super::{Status, USUAL_BUDGET, keep, output_to, print};
+use crate::terminal;
 use crate::verb::lab::kernel::real_kernel;
 use crate::verb::lab::stages::{INTERRUPT, Stages};
 use lab::explore::swarm::{Batch, Swarm, WINDOWS, draw};
 use lab::explore::{Mix, Search, Subject, search};
 use lab::ground::Ground;
 use lab::watch::{Told, Watch};
+use lab::workload::device;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -17,8 +19,12 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut stages = Stages::open();
     let mut tell = |told: Told<'_>| stages.tell(told);
     let mut watch = Watch::new(&INTERRUPT, Duration::MAX, &mut tell);
-    let swarm = all(options, &mut watch)?;
+    let (swarm, lacking) = all(options, &mut watch)?;
     stages.close();
+    if let Some(module) = lacking {
+        let text = "avicenna: no function interrupted the guests, since the kernel has no";
+        terminal::remark(&format!("{text} {module}\n"));
+    }
     print(&swarm, options)?;
     let status = match (swarm.is_found(), swarm.is_broken()) {
         (true, _) => Status::Findings,
@@ -28,14 +34,17 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(status.into())
 }
 
-fn all(options: &Options, watch: &mut Watch<'_>) -> anyhow::Result<Swarm> {
+/// The whole search, and the module for want of which no function was given to a guest.
+fn all(options: &Options, watch: &mut Watch<'_>) -> anyhow::Result<(Swarm, Option<&'static str>)> {
     let mut sandbox = output_to(&options.output)?;
     let mut rows = Rows::open(options.parquet.as_deref(), &mut sandbox)?;
     let host = options.subject.host_of_swarm()?;
     let kernel = real_kernel(&options.subject.host, &host, watch)?;
     let store = options.subject.host.store();
     let (additions, store) = (options.subject.host.additions(), store.as_ref());
-    let has_function = host.has_pulse && options.subject.can_give(&kernel);
+    let is_lacking = |module: &&str| kernel.lacks.iter().any(|one| one == module);
+    let lacking = device::MODULES.into_iter().find(is_lacking).filter(|_| host.has_pulse);
+    let has_function = host.has_pulse && lacking.is_none();
     let words = words_on(&host);
     let ground = Ground { host: &host, kernel: &kernel, additions, store };
     // What the host boots with depends on polling alone.
@@ -71,7 +80,7 @@ fn all(options: &Options, watch: &mut Watch<'_>) -> anyhow::Result<Swarm> {
         swarm.take(batch, mix, report);
     }
     rows.finish()?;
-    Ok(swarm)
+    Ok((swarm, lacking))
 }
 
 /// How the search is divided.
