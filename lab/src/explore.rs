@@ -21,6 +21,7 @@ mod minimise;
 mod moment;
 pub mod oracle;
 mod report;
+pub mod reproducer;
 mod search;
 mod sight;
 mod spot;

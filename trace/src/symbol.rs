@@ -31,13 +31,18 @@ impl Symbols {
         self.functions.iter().map(|(start, name)| format!("{start:016x} t {name}\n")).collect()
     }
 
-    /// `name+0x1f` for an address in a function; `None` before the first, and a MiB behind the
-    /// start of any.
+    /// `name+0x1f` for an address in a function; `None` where [`Self::find`] is.
     pub fn name(&self, address: Linear) -> Option<String> {
+        self.find(address).map(|(name, offset)| format!("{name}+{offset:#x}"))
+    }
+
+    /// The function that an address is in, and how many bytes behind its start; `None` before the
+    /// first, and a MiB behind the start of any.
+    pub fn find(&self, address: Linear) -> Option<(&str, u64)> {
         let next = self.functions.partition_point(|(start, _)| *start <= address.0);
         let (start, name) = self.functions.get(next.checked_sub(1)?)?;
         let offset = address.0 - start;
-        (offset < LONGEST).then(|| format!("{name}+{offset:#x}"))
+        (offset < LONGEST).then_some((name, offset))
     }
 }
 

@@ -1,16 +1,19 @@
 //! A finding as a file: what it takes to see it again, bit by bit, and what it was.
 
 use super::choice::Strategy;
+#[cfg(test)]
+use super::oracle::Way;
 use super::oracle::{Alarm, Key, Rule};
 use super::stage::{Mix, Stage};
 use super::story;
 use super::window::Seen;
 use anyhow::{Context, ensure};
 use arch::time::Picoseconds;
-use board::perturb::{Decision, Source};
+use board::perturb::{Decision, Hold, Source};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use trace::Record;
+use trace::symbol::Symbols;
 
 /// The form of the file.
 pub const SCHEMA: u32 = 2;
@@ -40,6 +43,9 @@ pub struct Finding {
     pub before: String,
     /// What was decided in the window.
     pub decisions: Vec<Decision>,
+    /// Where in the host's kernel processors were held; a file of an earlier version has none.
+    #[serde(default)]
+    pub places: Vec<Place>,
     /// Decisions that the window had before it was minimised.
     pub drawn: usize,
     /// Which rule was broken.
@@ -50,6 +56,29 @@ pub struct Finding {
     pub story: Vec<String>,
     /// What the two processors did meanwhile.
     pub lanes: Vec<String>,
+}
+
+/// Where a processor was held in the host's kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// As the kernel calls it.
+    pub function: String,
+    /// Bytes behind its start.
+    pub offset: u64,
+    /// For how long.
+    pub delay: Picoseconds,
+}
+
+impl Place {
+    /// Those of a window up to an alarm, by their processors' time.
+    pub(super) fn of(seen: &Seen, alarm: &Alarm, symbols: &Symbols) -> Vec<Self> {
+        let holds = seen.holds.iter().filter(|hold| hold.at <= alarm.at);
+        let place = |hold: &Hold| {
+            let (function, offset) = symbols.find(hold.rip)?;
+            Some(Self { function: function.into(), offset, delay: hold.decision.delay })
+        };
+        holds.filter_map(place).collect()
+    }
 }
 
 /// What came of a repetition.
@@ -139,4 +168,38 @@ pub(super) fn cause((rule, way, text): &Key) -> String {
 /// As files and people have it.
 pub(super) fn hash(value: u64) -> String {
     format!("{value:016x}")
+}
+
+/// One that is for tests: no machine has shown it.
+#[cfg(test)]
+pub(super) fn example() -> Finding {
+    let time = Picoseconds::ZERO;
+    Finding {
+        schema: SCHEMA,
+        version: "0".into(),
+        words: Vec::new(),
+        release: "6.1".into(),
+        mix: Mix { apic: "xapic".into(), vcpus: 2, ..Mix::default() },
+        window: 0,
+        strategy: Strategy::Plain,
+        begins: time,
+        before: String::new(),
+        decisions: Vec::new(),
+        places: Vec::new(),
+        drawn: 0,
+        alarm: Alarm {
+            rule: Rule::Asleep,
+            at: time,
+            since: time,
+            vcpu: 0,
+            cpu: 0,
+            vector: 0x31,
+            place: 0,
+            way: Way::Logical,
+            text: String::new(),
+        },
+        after: String::new(),
+        story: Vec::new(),
+        lanes: Vec::new(),
+    }
 }

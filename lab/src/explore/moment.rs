@@ -3,7 +3,7 @@
 use super::choice::Strategy;
 use super::conflict::Conflicts;
 use super::coverage::{self, Pair};
-use super::finding::{Finding, SCHEMA, hash};
+use super::finding::{Finding, Place, SCHEMA, hash};
 use super::guide::Guide;
 use super::lanes;
 use super::meter;
@@ -225,6 +225,7 @@ impl Work<'_> {
             let is_entry = |record: &Record| story::is_entry(&alarm, record);
             story[0] += &story::fate(&alarm, &stage.beyond(plan, story::AFTERWARDS, is_entry));
         }
+        let places = Place::of(&seen, &alarm, &stage.symbols);
         Finding {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION").into(),
@@ -237,6 +238,7 @@ impl Work<'_> {
             before: hash(stage.hash()),
             drawn: decisions.len(),
             decisions: kept,
+            places,
             alarm,
             after: hash(seen.hash),
             story,

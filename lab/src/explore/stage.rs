@@ -157,7 +157,7 @@ impl Mix {
 
     /// The guest in which it runs.
     fn begin<'a>(&self, step: &'a str, needs: Needs) -> Begin<'a> {
-        let has_timer = self.timer != Timer::Process || self.changes.flip == Some(Flip::Pit);
+        let has_timer = self.has_timer();
         let chip = if has_timer { InterruptChip::Full } else { InterruptChip::Split };
         let timer = match self.timer {
             Timer::Process if has_timer => Timer::KernelDiscard,
@@ -180,6 +180,11 @@ impl Mix {
             options: format!("tests=mix apic={} seed={}", self.apic, self.seed),
             word: BEGINS,
         }
+    }
+
+    /// Whether KVM has its timer and its other interrupt controllers.
+    pub(super) fn has_timer(&self) -> bool {
+        self.timer != Timer::Process || self.changes.flip == Some(Flip::Pit)
     }
 
     /// What its host has to have.

@@ -16,7 +16,7 @@ use anyhow::Context;
 use change::{Like, Output};
 use lab::drive::recording::{Recording, symbols_of};
 use lab::explore::window::Seen;
-use lab::explore::{Finding, Forms, Report, Search, Stage, minimise, search};
+use lab::explore::{Finding, Forms, Report, Search, Stage, minimise, reproducer, search};
 use lab::watch::{Told, Watch};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -40,6 +40,9 @@ enum Action {
     Replay(ToReplay),
     /// Reduce a finding to the decisions that it needs
     Minimise(OfFinding),
+    /// Write it as a C program for /dev/kvm and a kernel module that widens the window, to be tried
+    /// on a real machine
+    Reproducer(ToReproduce),
     /// Name the kernels between which a finding comes or goes
     Bisect(bisect::Arguments),
     /// Measure the strategies against each other on a host that has a fault
@@ -69,6 +72,16 @@ struct ToReplay {
     trace: Option<PathBuf>,
 }
 
+#[derive(clap::Args)]
+struct ToReproduce {
+    #[command(flatten)]
+    of: OfFinding,
+    /// Folder for the program, its Makefile, and the module where the finding needs a delay in the
+    /// kernel
+    #[arg(long, short, value_name = "FOLDER", default_value = "reproducer")]
+    output: PathBuf,
+}
+
 /// How long to search without a limit of another kind.
 const USUAL_BUDGET: Duration = Duration::from_secs(300);
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
@@ -86,6 +99,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             let finding = of.read()?;
             repeat(&finding, Sandbox::default(), |stage| reduce(&finding, stage))
         }
+        Some(Action::Reproducer(arguments)) => reproduce(arguments),
         Some(Action::Bisect(arguments)) => bisect::run(arguments),
         Some(Action::Contest(arguments)) => contest::run(arguments),
     }
@@ -147,11 +161,26 @@ fn output_to(folder: &Path) -> anyhow::Result<Sandbox> {
 
 /// In a file that is named by its cause: one that an earlier window shows takes its place.
 fn keep(finding: &Finding, name: &str, folder: &Path) -> anyhow::Result<()> {
-    let path = folder.join(format!("{name}.json"));
-    let mut output = Output::to(&path)?;
-    output.write_all(finding.to_json()?.as_bytes())?;
+    write(&folder.join(format!("{name}.json")), &finding.to_json()?)
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut output = Output::to(path)?;
+    output.write_all(text.as_bytes())?;
     output.finish(Like::Umask)?;
     Ok(())
+}
+
+fn reproduce(arguments: &ToReproduce) -> anyhow::Result<ExitCode> {
+    let files = reproducer::files(&arguments.of.read()?).map_err(Usage::of)?;
+    let folder = &arguments.output;
+    output_to(folder)?;
+    for (name, text) in &files {
+        write(&folder.join(name), text)?;
+    }
+    let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
+    terminal::print(&format!("{}: {}\n", folder.display(), names.join(", ")));
+    Ok(Status::Clean.into())
 }
 
 fn status(report: &Report) -> ExitCode {

@@ -1,9 +1,7 @@
 //! What is said of kernels that show a finding, and of those that do not.
 
 use super::*;
-use crate::explore::oracle::Alarm;
-use crate::explore::stage::Mix;
-use arch::time::Picoseconds;
+use crate::explore::finding::example;
 
 fn tried(release: &str, found: bool) -> Tried {
     Tried {
@@ -16,40 +14,9 @@ fn tried(release: &str, found: bool) -> Tried {
     }
 }
 
-fn finding() -> Finding {
-    let time = Picoseconds::ZERO;
-    Finding {
-        schema: crate::explore::finding::SCHEMA,
-        version: "0".into(),
-        words: Vec::new(),
-        release: "6.1".into(),
-        mix: Mix { apic: "xapic".into(), vcpus: 2, ..Mix::default() },
-        window: 0,
-        strategy: Strategy::Plain,
-        begins: time,
-        before: String::new(),
-        decisions: Vec::new(),
-        drawn: 0,
-        alarm: Alarm {
-            rule: Rule::Asleep,
-            at: time,
-            since: time,
-            vcpu: 0,
-            cpu: 0,
-            vector: 0x31,
-            place: 0,
-            way: Way::Logical,
-            text: String::new(),
-        },
-        after: String::new(),
-        story: Vec::new(),
-        lanes: Vec::new(),
-    }
-}
-
 fn bisection(kernels: &[(&str, bool)]) -> Bisection {
     let kernels = kernels.iter().map(|(release, found)| tried(release, *found)).collect();
-    Bisection::new(&finding(), 9, kernels, Vec::new())
+    Bisection::new(&example(), 9, kernels, Vec::new())
 }
 
 #[test]

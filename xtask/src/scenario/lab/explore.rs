@@ -6,6 +6,7 @@ use super::session::Lab;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::Path;
+use std::process::Command;
 
 /// KVM of Linux 6.1 finds the wrong vCPU for the second target of a logical destination.
 const KNOWN: &str = "asleep-logical";
@@ -20,6 +21,8 @@ pub(super) fn check(lab: &Lab<'_>, checks: &mut Checks) {
     checks.succeed(what, repeats(lab, &folder));
     let what = "explore bisect finds on its own kernel what the finding is of";
     checks.succeed(what, is_sought(lab, &folder));
+    let what = "explore reproducer: the C program sees the fault with AVIC, and nothing without";
+    checks.succeed(what, is_reproduced(lab, &folder));
     let what =
         "explore --with: AVIC goes off and on, vCPUs move and get messages, and the fault is found";
     checks.succeed(what, changes(lab, &folder));
@@ -62,6 +65,24 @@ fn is_sought(lab: &Lab<'_>, folder: &Path) -> Result<()> {
     ensure!(said.status == Some(1), "status {:?}: {}", said.status, said.errors);
     let answer: Value = serde_json::from_str(&said.output).context("no answer")?;
     ensure!(answer["kernels"][0]["found"] == true, "{answer}");
+    Ok(())
+}
+
+fn is_reproduced(lab: &Lab<'_>, folder: &Path) -> Result<()> {
+    let file = folder.join(format!("{DRAWN}.json")).display().to_string();
+    let program = lab.work.join("reproducer");
+    let place = program.display().to_string();
+    let said = lab.said(&["explore", "reproducer", &file, "-o", &place])?;
+    ensure!(said.status == Some(0), "status {:?}: {}", said.status, said.errors);
+    let made = Command::new("make").args(["--silent", "-C", &place]).output().context("make")?;
+    ensure!(made.status.success(), "make: {}", String::from_utf8_lossy(&made.stderr));
+    for (feature, status) in [("on", 1), ("off", 0)] {
+        let words = ["suite", &place, "--kernel", &lab.kernel, "--feature", feature];
+        let said = lab.said(&[&words[..], &["--format", "tap", "--", "reproducer 1"]].concat())?;
+        let told = said.output.contains("slept on");
+        let is_right = said.status == Some(status) && told == (feature == "on");
+        ensure!(is_right, "{feature}: status {:?}: {}{}", said.status, said.output, said.errors);
+    }
     Ok(())
 }
 
