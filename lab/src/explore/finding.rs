@@ -7,6 +7,7 @@ use super::oracle::{Alarm, Key, Rule};
 use super::stage::{Mix, Stage};
 use super::story;
 use super::window::Seen;
+use crate::drive::session::Visitor;
 use anyhow::{Context, ensure};
 use arch::time::Picoseconds;
 use board::perturb::{Decision, Hold, Source};
@@ -72,7 +73,8 @@ pub struct Place {
 impl Place {
     /// Those of a window up to an alarm, by their processors' time.
     pub(super) fn of(seen: &Seen, alarm: &Alarm, symbols: &Symbols) -> Vec<Self> {
-        let holds = seen.holds.iter().filter(|hold| hold.at <= alarm.at);
+        let is_held = |hold: &&Hold| hold.at <= alarm.at && hold.decision.delay.0 > 0;
+        let holds = seen.holds.iter().filter(is_held);
         let place = |hold: &Hold| {
             let (function, offset) = symbols.find(hold.rip)?;
             Some(Self { function: function.into(), offset, delay: hold.decision.delay })
@@ -141,6 +143,17 @@ impl Finding {
             }
             _ => stage.record(plan).1,
         }
+    }
+
+    /// Has a debugger look on as the window repeats, on a stage that stands where it began: whether
+    /// the same happened, to the last record; None if the debugger went on beyond its end.
+    pub fn debug(
+        &self,
+        stage: &mut Stage,
+        visitor: &mut dyn Visitor,
+    ) -> anyhow::Result<Option<bool>> {
+        let after = stage.visit(self.decisions.clone(), visitor)?;
+        Ok(after.map(|after| hash(after) == self.after))
     }
 
     /// Repeats the window on a stage that stands where it began.

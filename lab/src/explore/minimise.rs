@@ -40,6 +40,10 @@ impl Trial<'_> {
         if self.holds(&[]) {
             return Vec::new();
         }
+        let lasting: Vec<Decision> =
+            decisions.iter().filter(|one| one.delay.0 > 0).copied().collect();
+        let is_enough = lasting.len() < decisions.len() && self.holds(&lasting);
+        let decisions = if is_enough { lasting } else { decisions };
         fewest(decisions, |some| self.holds(some))
     }
 

@@ -185,7 +185,7 @@ impl Work<'_> {
             number,
             strategy,
             hash: seen.hash,
-            holds: seen.holds.len() as u64,
+            holds: seen.decisions().iter().filter(|one| one.delay.0 > 0).count() as u64,
             changes: seen.changes,
             alarms: seen.alarms.iter().map(Alarm::key).collect(),
             pairs: pairs.into_keys().collect(),

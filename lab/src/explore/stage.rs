@@ -3,6 +3,7 @@
 use super::conflict::{self, Study};
 use super::oracle::{Alarm, End, Oracle, SILENCE};
 use super::window::{self, Seen};
+use crate::drive::session::Visitor;
 use crate::ground::{Begin, Ground, symbols};
 use crate::host::Host;
 use crate::host::initramfs::Initramfs;
@@ -14,8 +15,8 @@ use arch::address::Linear;
 use arch::identity::CpuIndex;
 use arch::time::Picoseconds;
 use bench::{Configuration, InterruptChip, Timer};
-use board::perturb::Source;
-use board::{Configuration as Board, Machine, Mark};
+use board::perturb::{Decision, Source};
+use board::{Configuration as Board, Limits, Machine, Mark};
 use cpu::{Interest, Touch};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -359,6 +360,31 @@ impl Stage {
         }
         machine.return_to(mark);
         all
+    }
+
+    /// A debugger's visit to the window with these decisions, from its beginning or from what the
+    /// debugger waits for; the hash at the window's end, if the visit was over by then. Nothing
+    /// goes back.
+    pub fn visit(
+        &mut self,
+        decisions: Vec<Decision>,
+        visitor: &mut dyn Visitor,
+    ) -> anyhow::Result<Option<u64>> {
+        self.leave_mark();
+        let machine = &mut self.machine;
+        let end = machine.state.now.saturating_add(window::WHOLE);
+        machine.perturb(Source::Plan(decisions));
+        let (_, is_met) = visitor.approach(machine, Limits { until: end, instructions: u64::MAX });
+        anyhow::ensure!(is_met, "what the debugger waits for does not happen in the window");
+        visitor.visit(machine, &mut |machine| {
+            machine.take_console();
+            machine.state.wiring.recorder.records = Some(Vec::new());
+            None
+        })?;
+        let is_before = machine.state.now <= end;
+        window::run_to(machine, &mut self.oracle, end);
+        machine.settle();
+        Ok(is_before.then(|| machine.state.wiring.recorder.hash.value()))
     }
 
     fn run(&mut self, source: Source, records: Option<Vec<Record>>) -> (Seen, Vec<Record>) {

@@ -8,10 +8,11 @@ use super::report::Report;
 use super::search::{Search, search};
 use super::stage::{Mix, Stage};
 use super::story;
+use crate::drive::session::{Meanwhile, Visitor};
 use crate::reference;
 use crate::watch::{Told, Watch};
 use arch::time::Picoseconds;
-use board::perturb;
+use board::{Limits, Machine, Outcome, perturb};
 use cpu::CpuModel;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -153,6 +154,19 @@ fn a_window_is_the_same_after_every_return_and_on_another_machine() {
 }
 
 #[test]
+fn the_log_of_any_window_is_a_plan_of_the_same() {
+    let mut stage = stage("on");
+    for strategy in [Strategy::Random, Strategy::Directed] {
+        for seed in 0..40 {
+            let seen = stage.window(strategy.source(seed));
+            let again = stage.window(perturb::Source::Plan(seen.decisions()));
+            assert_eq!(again.hash, seen.hash, "{strategy:?} {seed}");
+            assert_eq!(again.holds, seen.holds, "{strategy:?} {seed}");
+        }
+    }
+}
+
+#[test]
 fn a_part_that_loses_wake_ups_is_found_out_and_what_it_needs_is_little() {
     let mut stage = stage("on");
     let (seen, alarm) = (0..400)
@@ -185,6 +199,46 @@ fn a_part_that_loses_wake_ups_is_found_out_and_what_it_needs_is_little() {
     let fate = story::fate(alarm, &others[..others.len() - 1]);
     assert!(fate.ends_with("nor does that vCPU enter its guest in another 100 ms"), "{fate}");
     assert_eq!(stage.window(plan).hash, again.hash, "to look beyond changes nothing");
+}
+
+/// Comes after a while, runs on for a while, and looks between; or does not find what it seeks.
+struct Guest {
+    is_met: bool,
+    stays: Picoseconds,
+}
+
+impl Visitor for Guest {
+    fn approach(&mut self, machine: &mut Machine, limits: Limits) -> (Option<Outcome>, bool) {
+        let until = machine.state.now.saturating_add(Picoseconds::from_nanoseconds(333_333));
+        assert!(until < limits.until, "the window is longer");
+        (machine.run(Limits { until, ..limits }), self.is_met)
+    }
+
+    fn visit(&mut self, machine: &mut Machine, meanwhile: Meanwhile<'_>) -> anyhow::Result<bool> {
+        let end = machine.state.now.saturating_add(self.stays);
+        while machine.state.now < end {
+            let until = machine.state.now.saturating_add(Picoseconds::from_nanoseconds(7_001));
+            machine.run(Limits { until, instructions: u64::MAX });
+            assert_eq!(meanwhile(machine), None, "nothing ends");
+        }
+        Ok(true)
+    }
+}
+
+#[test]
+fn a_debugger_sees_the_window_that_was_found_and_changes_nothing() {
+    let mut found = stage("on");
+    let seen = found.window(Strategy::Random.source(5));
+    assert!(!seen.holds.is_empty(), "processors are held");
+    let visit = |microseconds: u64, is_met| {
+        let stays = Picoseconds::from_nanoseconds(microseconds * 1000);
+        stage("on").visit(seen.decisions(), &mut Guest { is_met, stays })
+    };
+    assert_eq!(visit(0, true).expect("a visit"), Some(seen.hash));
+    assert_eq!(visit(1_500, true).expect("a visit"), Some(seen.hash));
+    assert_eq!(visit(6_000, true).expect("a visit"), None, "beyond the window's end");
+    let error = visit(0, false).expect_err("nothing that it waits for").to_string();
+    assert!(error.contains("does not happen in the window"), "{error}");
 }
 
 #[test]

@@ -11,6 +11,8 @@ use board::{Limits, Machine};
 pub const LENGTH: Picoseconds = Picoseconds::from_nanoseconds(4_000_000);
 /// What follows, without delays: longer than any oracle's patience.
 pub const TAIL: Picoseconds = Picoseconds::from_nanoseconds(1_000_000);
+/// Both.
+pub const WHOLE: Picoseconds = LENGTH.saturating_add(TAIL);
 
 /// What came of a window.
 #[derive(Clone, Debug, Default)]
@@ -39,11 +41,14 @@ impl Seen {
 
 /// Runs a window from where the machine stands.
 pub fn run(machine: &mut Machine, oracle: &mut Oracle, source: Source) -> Seen {
+    let begins = machine.state.now;
     machine.perturb(source);
     oracle.take_changes();
-    let mut alarms = run_on(machine, oracle, LENGTH);
+    let mut alarms = run_to(machine, oracle, begins.saturating_add(LENGTH));
     machine.calm();
-    alarms.extend(run_on(machine, oracle, TAIL));
+    // A turn may go beyond a moment that the machine is run to, but where the window ends does not
+    // follow from that: a debugger has it run in other stretches.
+    alarms.extend(run_to(machine, oracle, begins.saturating_add(WHOLE)));
     let holds = machine.settle();
     let (changes, hash) = (oracle.take_changes(), machine.state.wiring.recorder.hash.value());
     Seen { alarms, holds, changes, hash }
@@ -52,6 +57,11 @@ pub fn run(machine: &mut Machine, oracle: &mut Oracle, source: Source) -> Seen {
 /// Runs on as the machine stands, looking at it from time to time; the alarms.
 pub fn run_on(machine: &mut Machine, oracle: &mut Oracle, time: Picoseconds) -> Vec<Alarm> {
     let end = machine.state.now.saturating_add(time);
+    run_to(machine, oracle, end)
+}
+
+/// The same, to a moment.
+pub fn run_to(machine: &mut Machine, oracle: &mut Oracle, end: Picoseconds) -> Vec<Alarm> {
     let mut alarms = Vec::new();
     while machine.state.now < end {
         let until = machine.state.now.saturating_add(LOOK).min(end);

@@ -38,6 +38,17 @@ struct Place {
     at: Picoseconds,
     /// From its last anchor on: the next place, and for how long it is held there.
     next: Option<Held>,
+    /// What its present turn ends for, and when: another anchor may take its place meanwhile.
+    bound: Option<(Decision, Picoseconds)>,
+}
+
+impl Place {
+    /// As the log has it.
+    fn decision(&self, index: usize, held: Held) -> Decision {
+        let count = self.counts[self.last as usize];
+        let Held { offset, delay } = held;
+        Decision { cpu: CpuIndex(index as u16), after: self.last, count, offset, delay }
+    }
 }
 
 /// What holds processors up, while it does.
@@ -57,6 +68,7 @@ impl Perturbation {
             last: Anchor::Start,
             at: *at,
             next: None,
+            bound: None,
         };
         let mut new = Self {
             source,
@@ -112,6 +124,13 @@ impl Perturbation {
         place.next.map(|held| place.at.saturating_add(held.offset))
     }
 
+    /// A processor's turn ends at `until` for the sake of [`Self::next`].
+    pub(crate) fn bound(&mut self, index: usize, until: Picoseconds) {
+        let Some(place) = self.places.get_mut(index) else { return };
+        let of = |held| (place.decision(index, held), until);
+        place.bound = place.next.map(of);
+    }
+
     /// For how long a processor whose turn is over is held now, at `rip`.
     pub(crate) fn hold(
         &mut self,
@@ -119,6 +138,23 @@ impl Perturbation {
         now: Picoseconds,
         rip: Linear,
     ) -> Option<Picoseconds> {
+        let bound = self.places.get_mut(index)?.bound.take();
+        let delay = self.carry_out(index, now, rip);
+        let done = delay.and_then(|_| self.log.last()).map(|hold| hold.decision);
+        // A turn that ended for nothing has another order of turns follow: a decision as well.
+        if let Some((decision, until)) = bound
+            && now >= until
+            && done != Some(decision)
+            && self.log.len() < MOST_DECISIONS
+        {
+            let decision = Decision { delay: Picoseconds::ZERO, ..decision };
+            let place = self.log.len() - usize::from(done.is_some());
+            self.log.insert(place, Hold { decision, at: now, rip });
+        }
+        delay
+    }
+
+    fn carry_out(&mut self, index: usize, now: Picoseconds, rip: Linear) -> Option<Picoseconds> {
         if self.next(index).is_none_or(|at| now < at) {
             return None;
         }
@@ -128,13 +164,7 @@ impl Perturbation {
         let place = self.places.get_mut(index)?;
         let held = place.next.take()?;
         self.held[index].0 += held.delay.0;
-        let decision = Decision {
-            cpu: CpuIndex(index as u16),
-            after: place.last,
-            count: place.counts[place.last as usize],
-            offset: held.offset,
-            delay: held.delay,
-        };
+        let decision = place.decision(index, held);
         self.log.push(Hold { decision, at: now, rip });
         // Time in which a processor was held does not count for what comes after its anchor.
         place.at = place.at.saturating_add(held.delay);

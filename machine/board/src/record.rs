@@ -75,6 +75,13 @@ impl Recorder {
         self.perturbation.as_ref()?.next(index)
     }
 
+    /// A processor's turn ends at `until` for that.
+    pub(crate) fn bound_turn(&mut self, index: usize, until: Picoseconds) {
+        if let Some(perturbation) = &mut self.perturbation {
+            perturbation.bound(index, until);
+        }
+    }
+
     /// For how long a processor whose turn is over is held up, if it is.
     pub(crate) fn hold(
         &mut self,

@@ -187,6 +187,9 @@ impl Machine {
             .flatten()
             .fold(Picoseconds::MAX, Picoseconds::min)
             .max(Picoseconds(at.0 + 1));
+        if held.is_some_and(|held| held <= until) {
+            self.state.wiring.recorder.bound_turn(index, until);
+        }
         let recorder = &self.state.wiring.recorder;
         let joins_turns = recorder.perturbation.is_none() && !self.memory.is_probed();
         let one = &mut self.state.cpus[index];

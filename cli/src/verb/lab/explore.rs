@@ -8,6 +8,7 @@ mod swarm;
 
 use self::options::{Format, Options, words};
 use self::rows::Rows;
+use super::debug;
 use super::stages::{INTERRUPT, Stages};
 use crate::sandbox::Sandbox;
 use crate::status::{Status, Usage};
@@ -15,6 +16,7 @@ use crate::terminal;
 use anyhow::Context;
 use change::{Like, Output};
 use lab::drive::recording::{Recording, symbols_of};
+use lab::drive::session::Visitor;
 use lab::explore::window::Seen;
 use lab::explore::{Finding, Forms, Report, Search, Stage, minimise, reproducer, search};
 use lab::watch::{Told, Watch};
@@ -68,8 +70,10 @@ struct ToReplay {
     of: OfFinding,
     /// Write what the machine does in the window to a file, for machine trace, and say when
     /// processors are held; of a vCPU that sleeps, until it enters its guest again
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "gdb")]
     trace: Option<PathBuf>,
+    #[command(flatten)]
+    debug: debug::Arguments,
 }
 
 #[derive(clap::Args)]
@@ -91,6 +95,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Some(Action::Replay(replayed)) => {
             let finding = replayed.of.read()?;
             let mut sandbox = Sandbox::default();
+            if let Some(visitor) = replayed.debug.open(&mut sandbox)? {
+                return repeat(&finding, sandbox, |stage| look_on(&finding, stage, visitor));
+            }
             let recording = replayed.trace.as_deref().map(|path| recording(path, &mut sandbox));
             let recording = recording.transpose()?;
             repeat(&finding, sandbox, |stage| replay(&finding, stage, recording))
@@ -242,6 +249,22 @@ fn replay(
         terminal::print(&held(&repeated.seen, &stage.symbols));
     }
     Ok(if repeated.is_same && is_raised { Status::Clean } else { Status::Findings }.into())
+}
+
+/// Lets a debugger look on, from the window's beginning or an event that it waits for.
+fn look_on(
+    finding: &Finding,
+    stage: &mut Stage,
+    mut visitor: Box<dyn Visitor>,
+) -> anyhow::Result<ExitCode> {
+    terminal::print(&format!("{}\n", finding.story.join("\n")));
+    let (text, status) = match finding.debug(stage, &mut *visitor)? {
+        Some(true) => ("the same to the last record", Status::Clean),
+        Some(false) => ("NOT the same", Status::Findings),
+        None => ("the debugger went on beyond the window's end", Status::Clean),
+    };
+    terminal::print(&format!("{text}\n"));
+    Ok(status.into())
 }
 
 /// When processors are held: no event of the trace is that.

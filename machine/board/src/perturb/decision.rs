@@ -85,7 +85,8 @@ pub struct Decision {
     pub count: u32,
     /// How long after that, on its own clock, without what it has been held since.
     pub offset: Picoseconds,
-    /// For how long.
+    /// For how long; zero where its turn ends and it is not held, since it did something else by
+    /// then.
     pub delay: Picoseconds,
 }
 
@@ -104,12 +105,13 @@ impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns = |time: Picoseconds| time.0.div_ceil(1000);
         let (cpu, delay, offset) = (self.cpu.0, ns(self.delay), ns(self.offset));
+        match delay {
+            0 => write!(f, "CPU {cpu} overtaken, ")?,
+            _ => write!(f, "CPU {cpu} held {delay} ns, ")?,
+        }
         match self.after {
-            Anchor::Start => write!(f, "CPU {cpu} held {delay} ns, {offset} ns after the start"),
-            after => {
-                let (name, count) = (after.name(), self.count);
-                write!(f, "CPU {cpu} held {delay} ns, {offset} ns after its {name} no. {count}")
-            }
+            Anchor::Start => write!(f, "{offset} ns after the start"),
+            after => write!(f, "{offset} ns after its {} no. {}", after.name(), self.count),
         }
     }
 }

@@ -43,6 +43,34 @@ fn a_place_that_the_processor_has_left_behind_is_never_reached() {
 }
 
 #[test]
+fn a_turn_that_ended_for_a_place_that_was_left_behind_is_in_the_log_and_a_plan_ends_it_there() {
+    let turns = |plan: Vec<Decision>| {
+        let mut one = Perturbation::new(Source::Plan(plan), &[ns(0), ns(0)]);
+        one.note(&halt(1, 100));
+        one.note(&halt(1, 200));
+        let ends = one.next(1);
+        one.bound(1, ns(230));
+        one.note(&halt(1, 210));
+        assert_eq!(one.hold(1, ns(230), RIP), None, "its third halt is another place");
+        (ends, one.into_log())
+    };
+    let (ends, log) = turns(vec![plan()]);
+    let decision = Decision { delay: ns(0), ..plan() };
+    assert_eq!(ends, Some(ns(230)));
+    assert_eq!(log, [Hold { decision, at: ns(230), rip: RIP }]);
+    let again = log.iter().map(|hold| hold.decision).collect();
+    assert_eq!(turns(again), (ends, log));
+    assert_eq!(turns(Vec::new()), (None, Vec::new()));
+    // A turn that ended before, for another reason, ended for that.
+    let mut one = Perturbation::new(Source::Plan(vec![plan()]), &[ns(0), ns(0)]);
+    one.note(&halt(1, 100));
+    one.note(&halt(1, 200));
+    one.bound(1, ns(230));
+    assert_eq!(one.hold(1, ns(220), RIP), None);
+    assert!(one.into_log().is_empty());
+}
+
+#[test]
 fn the_log_of_chance_is_a_plan_of_the_same() {
     let chance = Chance {
         random: Random(7),
