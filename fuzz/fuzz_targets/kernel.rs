@@ -19,9 +19,9 @@ fuzz_target!(|bytes: &[u8]| {
     let model = CpuModel::named("sapphire-rapids").expect("a model");
     let topology = Topology::of_cores(1).expect("a processor");
     let mut machine = Machine::new(&Configuration::of(model, topology, MEMORY)).expect("a machine");
-    let other = Source { name: "other", bytes: other };
+    let other = Source::of("other", other);
     let loaded = machine.load(&Images {
-        kernel: Source { name: "kernel", bytes: kernel },
+        kernel: Source::of("kernel", kernel),
         initrd: Some(other),
         modules: &[Module { file: other, command_line: "x" }],
         command_line: "console=ttyS0",

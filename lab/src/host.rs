@@ -155,8 +155,8 @@ pub(crate) fn load(
     command_line: &str,
 ) -> anyhow::Result<()> {
     machine.load(&Images {
-        kernel: Source { name: &kernel.name, bytes: &kernel.image },
-        initrd: Some(Source { name: "initial RAM disk", bytes: cpio }),
+        kernel: Source::of(&kernel.name, &kernel.image),
+        initrd: Some(Source::of("initial RAM disk", cpio)),
         modules: &[],
         command_line,
     })?;

@@ -19,7 +19,7 @@ pub(crate) fn configuration(model: CpuModel) -> Configuration {
 pub(crate) fn under_way(model: CpuModel, options: &str, word: &str) -> Machine {
     let mut machine = Machine::new(&configuration(model)).expect("a machine");
     let images = Images {
-        kernel: Source { name: "hypervisor", bytes: image::HYPERVISOR },
+        kernel: Source::of("hypervisor", image::HYPERVISOR),
         initrd: None,
         modules: &[],
         command_line: options,

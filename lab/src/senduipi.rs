@@ -141,11 +141,11 @@ impl Sentence {
 fn run(model: &CpuModel, way: &Way, samples: u64) -> anyhow::Result<Figures> {
     let topology = Topology::of_cores(2)?;
     let mut machine = Machine::new(&Configuration::of(model.clone(), topology, MEMORY))?;
-    let guest = Source { name: "uintr", bytes: image::UINTR };
+    let guest = Source::of("uintr", image::UINTR);
     let (kernel, modules, command_line) = match way.hypervisor {
         None => (guest, vec![], format!("apic=x2apic samples={samples}")),
         Some(options) => {
-            let kernel = Source { name: "hypervisor", bytes: image::HYPERVISOR };
+            let kernel = Source::of("hypervisor", image::HYPERVISOR);
             let words = format!("{options} guest.apic=x2apic guest.samples={samples}");
             (kernel, vec![Module { file: guest, command_line: "" }], words)
         }

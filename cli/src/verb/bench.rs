@@ -102,10 +102,10 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         &configuration,
         &Images {
             kernel: match &own {
-                Some(bytes) => Source { name: "kernel", bytes },
-                None => Source { name: "benchmark", bytes: image::BENCHMARK },
+                Some(bytes) => Source::of("kernel", bytes),
+                None => Source::of("benchmark", image::BENCHMARK),
             },
-            initrd: initrd.as_deref().map(|bytes| Source { name: "initial RAM disk", bytes }),
+            initrd: initrd.as_deref().map(|bytes| Source::of("initial RAM disk", bytes)),
             modules: &[],
             command_line: if own.is_some() { &arguments.append } else { &options },
         },

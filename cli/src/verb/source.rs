@@ -67,6 +67,48 @@ pub fn file(path: &Path, most: u64, limit: &str) -> anyhow::Result<Vec<u8>> {
     named(path, limit, source::read(path, most))
 }
 
+/// A file that a user names, of a bounded size.
+pub enum Named {
+    /// One that stays as it is, as files do: it is read where its bytes are wanted.
+    Ordinary(Ordinary),
+    /// All of another, such as a pipe.
+    Read(Vec<u8>),
+}
+
+/// An open file and its size.
+pub struct Ordinary {
+    file: std::fs::File,
+    length: u64,
+}
+
+impl board::load::ReadAt for Ordinary {
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> std::io::Result<()> {
+        std::os::unix::fs::FileExt::read_exact_at(&self.file, into, offset)
+    }
+}
+
+impl Named {
+    /// As [`file`], without reading what can be read later. Some files of the system's own say that
+    /// they are empty, and are not.
+    pub fn open(path: &Path, most: u64, limit: &str) -> anyhow::Result<Self> {
+        if let Ok(Some(file)) = source::open_ordinary(path)
+            && let Ok(status) = file.metadata()
+            && (1..=most).contains(&status.len())
+        {
+            return Ok(Self::Ordinary(Ordinary { file, length: status.len() }));
+        }
+        file(path, most, limit).map(Self::Read)
+    }
+
+    /// With the name by which messages call it.
+    pub fn source<'a>(&'a self, name: &'a str) -> board::load::Source<'a> {
+        match self {
+            Self::Ordinary(file) => board::load::Source::on_disk(name, file, file.length),
+            Self::Read(bytes) => board::load::Source::of(name, bytes),
+        }
+    }
+}
+
 /// The same of a text.
 pub fn text(path: &Path, most: u64, limit: &str) -> anyhow::Result<String> {
     named(path, limit, source::read_text(path, most))

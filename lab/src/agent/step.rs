@@ -107,7 +107,7 @@ fn others(workload: &dyn Workload, step: &Step) -> anyhow::Result<Vec<VirtualMac
 fn benchmark(step: &Step, options: &str) -> anyhow::Result<VirtualMachine> {
     let command_line = format!("{options} {}", step.arm.guest);
     let images = Images {
-        kernel: Source { name: "benchmark", bytes: image::BENCHMARK },
+        kernel: Source::of("benchmark", image::BENCHMARK),
         initrd: None,
         modules: &[],
         command_line: command_line.trim(),
@@ -118,7 +118,7 @@ fn benchmark(step: &Step, options: &str) -> anyhow::Result<VirtualMachine> {
 fn kernel(step: &Step, words: &str) -> anyhow::Result<VirtualMachine> {
     let bytes = std::fs::read(GUEST_IMAGE).with_context(|| format!("cannot read {GUEST_IMAGE}"))?;
     let images = Images {
-        kernel: Source { name: GUEST_IMAGE, bytes: &bytes },
+        kernel: Source::of(GUEST_IMAGE, &bytes),
         initrd: None,
         modules: &[],
         command_line: words,
@@ -132,8 +132,8 @@ fn linux(step: &Step, options: &str) -> anyhow::Result<VirtualMachine> {
     let together = if step.guests > 1 { TOGETHER } else { "" };
     let command_line = format!("{LINUX} {options} {together}");
     let images = Images {
-        kernel: Source { name: GUEST_KERNEL, bytes: &kernel },
-        initrd: Some(Source { name: GUEST_INITRD, bytes: &initrd }),
+        kernel: Source::of(GUEST_KERNEL, &kernel),
+        initrd: Some(Source::of(GUEST_INITRD, &initrd)),
         modules: &[],
         command_line: command_line.trim(),
     };

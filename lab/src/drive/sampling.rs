@@ -172,7 +172,7 @@ mod tests {
             Machine::new(&Configuration::of(model, topology, 256 << 20)).expect("a machine");
         machine
             .load(&Images {
-                kernel: Source { name: "hypervisor", bytes: image::HYPERVISOR },
+                kernel: Source::of("hypervisor", image::HYPERVISOR),
                 initrd: None,
                 modules: &[],
                 command_line: &format!(

@@ -115,7 +115,7 @@ fn run(
         ..Configuration::of(host.model.clone(), host.topology, host.memory)
     })?;
     machine.load(&Images {
-        kernel: Source { name: "hypervisor", bytes: image::HYPERVISOR },
+        kernel: Source::of("hypervisor", image::HYPERVISOR),
         initrd: None,
         modules: &[],
         command_line: options,

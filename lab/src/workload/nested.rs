@@ -67,7 +67,7 @@ impl Workload for Nested {
         let mut vm = VirtualMachine::new(
             &Configuration { memory: MEMORY, ..Configuration::default() },
             &Images {
-                kernel: Source { name: "benchmark", bytes: image::BENCHMARK },
+                kernel: Source::of("benchmark", image::BENCHMARK),
                 initrd: None,
                 modules: &[],
                 command_line: &options,

@@ -34,7 +34,7 @@ fn started(model: CpuModel, cpus: u16, image: &[u8], command_line: &str) -> Mach
         Machine::new(&Configuration::of(model, topology, 512 << 20)).expect("a machine");
     machine
         .load(&Images {
-            kernel: Source { name: "guest", bytes: image },
+            kernel: Source::of("guest", image),
             initrd: None,
             modules: &[],
             command_line,

@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let topology = Topology::of_cores(cpus)?;
     let mut machine = Machine::new(&Configuration::of(model, topology, 512 << 20))?;
     machine.load(&Images {
-        kernel: board::load::Source { name: file, bytes: &kernel },
+        kernel: board::load::Source::of(file, &kernel),
         initrd: None,
         modules: &[],
         command_line: "console=ttyS0 panic=-1",

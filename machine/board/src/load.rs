@@ -27,23 +27,25 @@ mod unpack;
 pub use error::LoadError;
 pub use image::Format;
 pub use loader::{BootRequest, Module};
-pub use source::Source;
+pub use source::{ReadAt, Source};
 pub use state::{BootRegisters, BootState, EntryMode};
 
 use bus::GuestMemory;
 use loader::Loader;
 use placement::Placement;
-use std::borrow::Cow;
 
 /// Loads the kernel and what goes with it; memory holds garbage where it fails half-way.
 pub fn load(memory: &mut GuestMemory, request: &BootRequest) -> Result<BootState, LoadError> {
     let unwrapped = unwrap_gzip(request.kernel)?;
-    let kernel = Source { name: request.kernel.name, bytes: &unwrapped };
+    let kernel = match &unwrapped {
+        Some(bytes) => Source::of(request.kernel.name, bytes),
+        None => request.kernel,
+    };
     let request = &BootRequest { kernel, ..*request };
     let mut loader = Loader { memory, placement: Placement::new(request.memory_map), request };
     // The interrupt vector table and the BIOS data area stay as the firmware left them.
     loader.placement.claim(0, state::LOW_MEMORY_START);
-    match image::detect(kernel.bytes) {
+    match image::detect(kernel)? {
         Format::BzImage => bzimage::load(loader),
         Format::Multiboot { header } => multiboot::load(loader, header),
         Format::Multiboot2 { header } => multiboot2::load(loader, header),
@@ -51,18 +53,18 @@ pub fn load(memory: &mut GuestMemory, request: &BootRequest) -> Result<BootState
         Format::Other(found) => Err(LoadError::Unrecognized {
             file: kernel.name.into(),
             found: match unwrapped {
-                Cow::Borrowed(_) => found,
-                Cow::Owned(_) => format!("gzip of {found}"),
+                None => found,
+                Some(_) => format!("gzip of {found}"),
             },
         }),
     }
 }
 
-/// The image inside a gzip file; other files are themselves.
-fn unwrap_gzip<'a>(file: Source<'a>) -> Result<Cow<'a, [u8]>, LoadError> {
-    if !file.bytes.starts_with(unpack::GZIP) {
-        return Ok(Cow::Borrowed(file.bytes));
+/// The image inside a gzip file; none in others, which are images themselves.
+fn unwrap_gzip(file: Source) -> Result<Option<Vec<u8>>, LoadError> {
+    if *file.head(unpack::GZIP.len() as u64)? != *unpack::GZIP {
+        return Ok(None);
     }
-    let bytes = unpack::unpack(file, 0, file.bytes, unpack::LARGEST_KERNEL)?;
-    Ok(Cow::Owned(bytes.unwrap_or_default()))
+    let bytes = unpack::unpack(file, 0, &file.whole()?, unpack::LARGEST_KERNEL)?;
+    Ok(Some(bytes.unwrap_or_default()))
 }

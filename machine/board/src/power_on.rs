@@ -22,7 +22,9 @@ impl Machine {
             let file = file.to_owned();
             |error| MachineError::Firmware { file, error }
         };
-        let parsed = Uefi::parse(image.bytes, variables.map(|file| file.bytes));
+        let bytes = image.whole()?;
+        let kept = variables.map(|file| file.whole()).transpose()?;
+        let parsed = Uefi::parse(&bytes, kept.as_deref());
         let about = |error: &NotFirmware| match (error, variables) {
             (NotFirmware::Variables, Some(file)) => file.name.to_owned(),
             _ => image.name.to_owned(),
@@ -30,8 +32,8 @@ impl Machine {
         match parsed.map_err(|error| refused(&about(&error))(error))? {
             Some(uefi) => self.power_on_uefi(uefi, image.name),
             None => {
-                self.power_on_bios(image.bytes).map_err(refused(image.name))?;
-                Ok(format!("{}, a BIOS image of {} KiB", image.name, image.bytes.len() >> 10))
+                self.power_on_bios(&bytes).map_err(refused(image.name))?;
+                Ok(format!("{}, a BIOS image of {} KiB", image.name, bytes.len() >> 10))
             }
         }
     }

@@ -228,6 +228,19 @@ impl GuestMemory {
         Ok(())
     }
 
+    /// Has `fill` write a range that lies wholly in RAM: what it answers.
+    pub fn write_with<T>(
+        &mut self,
+        address: SystemPhysical,
+        length: usize,
+        fill: impl FnOnce(&mut [u8]) -> T,
+    ) -> Result<T, OutOfRange> {
+        let range = self.range(address, length)?;
+        let mut answer = None;
+        self.change_by(Author::Other, range.start, length, |bytes| answer = Some(fill(bytes)));
+        answer.ok_or(OutOfRange { address, length: length as u64 })
+    }
+
     /// Changes the bytes `[offset, offset + length)`, unless they are read-only.
     #[inline]
     pub fn change_by(

@@ -51,7 +51,7 @@ fn machine(code: &[u8]) -> Machine {
     let configuration = Configuration::of(model, topology, 16 << 20);
     let mut machine = Machine::new(&configuration).expect("a machine");
     let images = Images {
-        kernel: Source { name: "counts", bytes: &image },
+        kernel: Source::of("counts", &image),
         initrd: None,
         modules: &[],
         command_line: "",

@@ -116,7 +116,7 @@ fn life(tests: &str, inhibit: Option<Inhibit>, seed: u32) -> anyhow::Result<Stri
     let options = format!("output=memory {tests} seed={seed}");
     let configuration = Configuration { inhibit, ..Configuration::default() };
     let images = Images {
-        kernel: Source { name: "benchmark", bytes: image::BENCHMARK },
+        kernel: Source::of("benchmark", image::BENCHMARK),
         initrd: None,
         modules: &[],
         command_line: &options,

@@ -8,9 +8,9 @@ use super::platform;
 use super::size::parse_bytes;
 use crate::sandbox::Sandbox;
 use crate::status::Usage;
-use crate::verb::source;
+use crate::verb::source::Named;
 use anyhow::{Context, bail};
-use board::load::{Module, Source};
+use board::load::Module;
 use board::topology::Topology;
 use board::{Configuration, Images, Machine, MachineError};
 use std::io::BufReader;
@@ -155,25 +155,25 @@ fn path_of_module(module: &str) -> (&str, &str) {
 
 fn load(machine: &mut Machine, arguments: &Arguments) -> anyhow::Result<()> {
     let Some(kernel_path) = &arguments.kernel else { bail!("a kernel is missing") };
-    let kernel = source::file(kernel_path, LARGEST_KERNEL, KERNEL_LIMIT)?;
+    let kernel = Named::open(kernel_path, LARGEST_KERNEL, KERNEL_LIMIT)?;
     let kernel_name = kernel_path.display().to_string();
-    let read = |path: &Path| source::file(path, arguments.memory, MEMORY_LIMIT);
-    let initrd = arguments.initrd.as_deref().map(read).transpose()?;
+    let open = |path: &Path| Named::open(path, arguments.memory, MEMORY_LIMIT);
+    let initrd = arguments.initrd.as_deref().map(open).transpose()?;
     let initrd_name =
         arguments.initrd.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
     let mut modules = Vec::new();
     for module in &arguments.module {
         let (path, command_line) = path_of_module(module);
-        modules.push((path, command_line, read(Path::new(path))?));
+        modules.push((path, command_line, open(Path::new(path))?));
     }
     let modules: Vec<Module<'_>> = modules
         .iter()
-        .map(|(name, command_line, bytes)| Module { file: Source { name, bytes }, command_line })
+        .map(|(name, command_line, file)| Module { file: file.source(name), command_line })
         .collect();
     machine
         .load(&Images {
-            kernel: Source { name: &kernel_name, bytes: &kernel },
-            initrd: initrd.as_deref().map(|bytes| Source { name: &initrd_name, bytes }),
+            kernel: kernel.source(&kernel_name),
+            initrd: initrd.as_ref().map(|file| file.source(&initrd_name)),
             modules: &modules,
             command_line: &arguments.append,
         })

@@ -118,7 +118,7 @@ struct Named {
 
 impl Named {
     fn source(&self) -> Source<'_> {
-        Source { name: &self.name, bytes: &self.bytes }
+        Source::of(&self.name, &self.bytes)
     }
 }
 

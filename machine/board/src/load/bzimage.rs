@@ -169,8 +169,8 @@ fn unpacked(source: Source, setup: &Setup) -> Result<Option<(&'static str, Vec<u
     }
     let offset = setup.code_offset + setup.payload_offset;
     let data = source.slice(offset, setup.payload_length, "compressed kernel")?;
-    let Some(format) = unpack::format(data) else { return Ok(None) };
-    let kernel = unpack::unpack(source, offset, data, LARGEST_KERNEL)?;
+    let Some(format) = unpack::format(&data) else { return Ok(None) };
+    let kernel = unpack::unpack(source, offset, &data, LARGEST_KERNEL)?;
     let can_be_entered = |kernel: &Vec<u8>| setup.has_64_bit_entry || is_32_bit(kernel);
     Ok(kernel.filter(can_be_entered).map(|kernel| (format, kernel)))
 }
@@ -178,7 +178,7 @@ fn unpacked(source: Source, setup: &Setup) -> Result<Option<(&'static str, Vec<u
 /// Loads the unpacked ELF kernel where it was linked to run; its entry point.
 fn load_unpacked(loader: &mut Loader, setup: &Setup, kernel: &[u8]) -> Result<u64, LoadError> {
     let name = format!("{}, unpacked", loader.request.kernel.name);
-    let source = Source { name: &name, bytes: kernel };
+    let source = Source::of(&name, kernel);
     let elf = Elf::parse(source)?;
     let end = elf.load(loader, source)?;
     // Until it has read the memory map the kernel may use `initial_size` bytes.
@@ -192,8 +192,9 @@ fn load_unpacked(loader: &mut Loader, setup: &Setup, kernel: &[u8]) -> Result<u6
 /// Loads the image's protected-mode part, which unpacks itself.
 fn load_packed(loader: &mut Loader, setup: &Setup) -> Result<(EntryMode, u64, String), LoadError> {
     let source = loader.request.kernel;
-    let length = (source.bytes.len() as u64).saturating_sub(setup.code_offset).max(1);
-    let code = source.slice(setup.code_offset, length, "protected-mode kernel")?;
+    let length = source.length().saturating_sub(setup.code_offset).max(1);
+    let code = "protected-mode kernel";
+    source.check(setup.code_offset, length, code)?;
     let size = setup.initial_size.max(length);
     let what = format!("{size:#x} bytes of kernel at {:#x}", setup.preferred_address);
     let start = if loader.placement.claim(setup.preferred_address, size) {
@@ -206,7 +207,7 @@ fn load_packed(loader: &mut Loader, setup: &Setup) -> Result<(EntryMode, u64, St
     } else {
         return Err(loader.no_room(source.name, what, "free RAM there".into()));
     };
-    loader.write(start, code)?;
+    loader.copy(start, source, (setup.code_offset, length), code)?;
     Ok(if setup.has_64_bit_entry {
         (EntryMode::Long64, start + ENTRY_64, "unpacks itself".into())
     } else {
@@ -225,7 +226,7 @@ fn boot_parameters(loader: &mut Loader, setup: &Setup) -> Result<u64, LoadError>
         "setup header",
     )?;
     let start = offset::SETUP_SECTORS as usize;
-    page[start..start + header.len()].copy_from_slice(header);
+    page[start..start + header.len()].copy_from_slice(&header);
     page[offset::LOADER_TYPE] = UNDEFINED_LOADER;
     page[offset::LOAD_FLAGS] &= !(HAS_RANDOM_ADDRESS | CAN_USE_HEAP);
     put(&mut page, offset::SETUP_DATA, &0u64.to_le_bytes());
@@ -241,7 +242,7 @@ fn boot_parameters(loader: &mut Loader, setup: &Setup) -> Result<u64, LoadError>
         let end = (setup.initrd_max + 1).min(bus::HOLE_START);
         let at = loader.place_high(initrd, 1 << 20..end)?;
         put(&mut page, offset::RAMDISK_IMAGE, &(at as u32).to_le_bytes());
-        put(&mut page, offset::RAMDISK_SIZE, &(initrd.bytes.len() as u32).to_le_bytes());
+        put(&mut page, offset::RAMDISK_SIZE, &(initrd.length() as u32).to_le_bytes());
     }
     loader.place_low(source.name, &page, super::state::BOOT_DATA_START)
 }

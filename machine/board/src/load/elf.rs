@@ -43,7 +43,7 @@ pub(super) fn is_32_bit(file: &[u8]) -> bool {
 impl Elf {
     pub fn parse(source: Source) -> Result<Self, LoadError> {
         let magic = source.slice(0, 4, "ELF magic")?;
-        if magic != MAGIC {
+        if *magic != *MAGIC {
             let value = u32::from_be_bytes([magic[0], magic[1], magic[2], magic[3]]);
             return Err(source.field("ELF magic", 0, u64::from(value), "7f 45 4c 46"));
         }
@@ -116,7 +116,7 @@ impl Elf {
             let field = "number of program headers";
             return Err(source.field(field, size_at + 2, count.into(), &expected));
         }
-        source.slice(table, u64::from(size) * u64::from(count), "program header table")?;
+        source.check(table, u64::from(size) * u64::from(count), "program header table")?;
         (0..count).map(|index| read(table + u64::from(size) * u64::from(index))).collect()
     }
 
@@ -154,7 +154,7 @@ impl Segment {
             let expected = format!("at most the segment's memory size {:#x}", self.memory_size);
             return Err(source.field("segment file size", self.header, self.file_size, &expected));
         }
-        let bytes = source.slice(self.offset, self.file_size, "segment")?;
+        source.check(self.offset, self.file_size, "segment")?;
         let what = format!("segment at {:#x}, {:#x} bytes", self.physical, self.memory_size);
         if !loader.placement.claim(self.physical, self.memory_size) {
             let end = self.physical.saturating_add(self.memory_size);
@@ -166,7 +166,7 @@ impl Segment {
             };
             return Err(loader.no_room(source.name, what, wanted));
         }
-        loader.write(self.physical, bytes)?;
+        loader.copy(self.physical, source, (self.offset, self.file_size), "segment")?;
         loader.zero(self.physical + self.file_size, self.memory_size - self.file_size)
     }
 }

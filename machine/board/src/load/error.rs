@@ -33,6 +33,18 @@ pub enum LoadError {
         /// The file's bytes.
         length: u64,
     },
+    /// The system does not go on reading it.
+    #[error("{file}: cannot read {what} at offset {offset:#x}: {reason}")]
+    Read {
+        /// Its name, as given.
+        file: String,
+        /// The part that was wanted.
+        what: String,
+        /// Where the part begins.
+        offset: u64,
+        /// What the system says.
+        reason: String,
+    },
     /// A header says what cannot be obeyed.
     #[error("{file}: {field} at offset {offset:#x} is {value:#x}, must be {expected}")]
     Field {

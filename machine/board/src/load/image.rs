@@ -1,6 +1,7 @@
 //! What kind of image a file is.
 
 use super::elf::{self, Elf};
+use super::error::LoadError;
 use super::source::Source;
 use super::{multiboot, multiboot2, pvh};
 
@@ -27,27 +28,35 @@ pub enum Format {
 
 /// Decides from the bytes alone. A bzImage is often a PE image too, and Xen carries headers of both
 /// Multiboots and a PVH note, so the order matters.
-pub fn detect(bytes: &[u8]) -> Format {
+pub fn detect(source: Source) -> Result<Format, LoadError> {
+    let head = source.head(multiboot2::SEARCHED as u64)?;
+    Ok(of_head(&head).unwrap_or_else(|| of_whole(source, &head)))
+}
+
+/// What headers at the start of a file say.
+fn of_head(bytes: &[u8]) -> Option<Format> {
     if bytes.get(0x1FE..0x200) == Some(&[0x55, 0xAA]) && bytes.get(0x202..0x206) == Some(b"HdrS") {
-        return Format::BzImage;
+        return Some(Format::BzImage);
     }
     if let Some(header) = multiboot::find_header(bytes) {
-        return Format::Multiboot { header };
+        return Some(Format::Multiboot { header });
     }
-    if let Some(header) = multiboot2::find_header(bytes) {
-        return Format::Multiboot2 { header };
-    }
-    let source = Source { name: "", bytes };
+    multiboot2::find_header(bytes).map(|header| Format::Multiboot2 { header })
+}
+
+/// What tables anywhere in it say.
+fn of_whole(source: Source, head: &[u8]) -> Format {
+    let source = source.called("this file");
     if let Ok(elf) = Elf::parse(source)
         && pvh::entry(source, &elf).is_ok_and(|entry| entry.is_some())
     {
         return Format::ElfPvh;
     }
-    Format::Other(describe(bytes))
+    Format::Other(describe(source, head))
 }
 
 /// What a file without a way in looks like.
-fn describe(bytes: &[u8]) -> String {
+fn describe(source: Source, bytes: &[u8]) -> String {
     const MAGIC: &[(&[u8], &str)] = &[
         (
             b"MZ",
@@ -69,7 +78,7 @@ fn describe(bytes: &[u8]) -> String {
         return "an empty file".into();
     }
     if bytes.starts_with(elf::MAGIC) {
-        return describe_elf(bytes);
+        return describe_elf(source, bytes);
     }
     if let Some((_, name)) = MAGIC.iter().find(|(magic, _)| bytes.starts_with(magic)) {
         return (*name).into();
@@ -80,7 +89,7 @@ fn describe(bytes: &[u8]) -> String {
     format!("{kind} that starts with {}", start.join(" "))
 }
 
-fn describe_elf(bytes: &[u8]) -> String {
+fn describe_elf(source: Source, bytes: &[u8]) -> String {
     let machine = bytes.get(18..20).map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
     let class = match bytes.get(4) {
         Some(1) => "ELF32",
@@ -95,7 +104,7 @@ fn describe_elf(bytes: &[u8]) -> String {
         243 => "RISC-V".into(),
         other => format!("machine {other}"),
     };
-    match Elf::parse(Source { name: "this file", bytes }) {
+    match Elf::parse(source) {
         Ok(_) => format!("{class} for {machine} without Multiboot headers and PVH note"),
         Err(error) => format!("{class} for {machine} that cannot be read ({error})"),
     }

@@ -51,11 +51,31 @@ pub(super) struct Loader<'a, 'm> {
 impl Loader<'_, '_> {
     /// Copies to memory that [`Placement`] has given out.
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), LoadError> {
-        self.memory.write(SystemPhysical(address), bytes).map_err(|_| LoadError::NoRoom {
+        let written = self.memory.write(SystemPhysical(address), bytes);
+        written.map_err(|_| self.no_ram(address, bytes.len()))
+    }
+
+    /// The same with `length` bytes of a file, which are `what`, from `offset` on.
+    pub fn copy(
+        &mut self,
+        address: u64,
+        file: Source,
+        (offset, length): (u64, u64),
+        what: &str,
+    ) -> Result<(), LoadError> {
+        file.check(offset, length, what)?;
+        let length = length as usize;
+        let fill = |into: &mut [u8]| file.copy(offset, into, what);
+        let copied = self.memory.write_with(SystemPhysical(address), length, fill);
+        copied.unwrap_or_else(|_| Err(self.no_ram(address, length)))
+    }
+
+    fn no_ram(&self, address: u64, length: usize) -> LoadError {
+        LoadError::NoRoom {
             file: self.request.kernel.name.into(),
-            what: format!("{} bytes at {address:#x}", bytes.len()),
+            what: format!("{length} bytes at {address:#x}"),
             wanted: "RAM there".into(),
-        })
+        }
     }
 
     pub fn no_room(&self, file: &str, what: String, wanted: String) -> LoadError {
@@ -68,14 +88,21 @@ impl Loader<'_, '_> {
         file: Source,
         window: std::ops::Range<u64>,
     ) -> Result<u64, LoadError> {
-        let size = file.bytes.len() as u64;
+        let size = file.length();
         let end = window.end;
         let start = self.placement.highest(size, 4096, window.clone()).ok_or_else(|| {
             let left = self.placement.largest(&window);
             let wanted = format!("as much free RAM below {end:#x}, where {left} bytes are left");
             self.no_room(file.name, format!("{size} bytes"), wanted)
         })?;
-        self.write(start, file.bytes)?;
+        self.copy(start, file, (0, size), "all of it")?;
+        Ok(start)
+    }
+
+    /// Places a file's bytes as `place_low` does.
+    pub fn place_file_low(&mut self, file: Source, from: u64) -> Result<u64, LoadError> {
+        let start = self.reserve_low(file.name, file.length(), from)?;
+        self.copy(start, file, (0, file.length()), "all of it")?;
         Ok(start)
     }
 

@@ -139,19 +139,20 @@ impl Addresses {
                 source.field("Multiboot header address", self.at, self.header, expected)
             })?;
         let length = match self.load_end {
-            0 => source.bytes.len() as u64 - offset,
+            0 => source.length() - offset,
             end => end.checked_sub(load_start).ok_or_else(|| {
                 let expected = "zero or above the load address";
                 source.field("Multiboot load end address", self.at + 8, end, expected)
             })?,
         };
         let end = (load_start + length).max(self.bss_end);
-        let bytes = source.slice(offset, length, "image named by Multiboot address fields")?;
+        let what = "image named by Multiboot address fields";
+        source.check(offset, length, what)?;
         if !loader.placement.claim(load_start, end - load_start) {
-            let what = format!("image at {load_start:#x}, {:#x} bytes", end - load_start);
-            return Err(loader.no_room(source.name, what, "free RAM there".into()));
+            let image = format!("image at {load_start:#x}, {:#x} bytes", end - load_start);
+            return Err(loader.no_room(source.name, image, "free RAM there".into()));
         }
-        loader.write(load_start, bytes)?;
+        loader.copy(load_start, source, (offset, length), what)?;
         loader.zero(load_start + length, end - load_start - length)?;
         if !(load_start..end).contains(&entry) {
             let expected = format!("inside the image, {load_start:#x} to {end:#x}");
@@ -197,8 +198,8 @@ fn place_information(loader: &mut Loader, kernel_end: u64) -> Result<u64, LoadEr
     let mut list = Vec::new();
     for (module, line) in modules.iter().zip(&lines) {
         let from = kernel_end.max(1 << 20);
-        let start = loader.place_low(module.file.name, module.file.bytes, from)?;
-        let end = start + module.file.bytes.len() as u64;
+        let start = loader.place_file_low(module.file, from)?;
+        let end = start + module.file.length();
         let line = block.append(line);
         list.extend([start, end, line, 0].into_iter().flat_map(|word| (word as u32).to_le_bytes()));
     }

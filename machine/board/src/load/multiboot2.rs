@@ -16,7 +16,7 @@ use super::state::{BootRegisters, BootState, EntryMode, LOADER_STACK};
 const HEADER_MAGIC: u32 = 0xE852_50D6;
 const BOOT_MAGIC: u64 = 0x36D7_6289;
 /// The header lies wholly in this much of the file, 64-bit aligned.
-const SEARCHED: usize = 32 << 10;
+pub(super) const SEARCHED: usize = 32 << 10;
 /// Magic, architecture, length, checksum.
 const HEADER_SIZE: u64 = 16;
 /// Protected mode of the i386, the only architecture that this machine has.
@@ -175,8 +175,8 @@ fn place_information(loader: &mut Loader, kernel_end: u64) -> Result<u64, LoadEr
     block.tag(NAME, &[], LOADER_NAME);
     for module in request.all_modules() {
         let from = kernel_end.max(1 << 20);
-        let start = loader.place_low(module.file.name, module.file.bytes, from)?;
-        let end = start + module.file.bytes.len() as u64;
+        let start = loader.place_file_low(module.file, from)?;
+        let end = start + module.file.length();
         block.tag(MODULE, &[start, end], &line(module.file, module.command_line)?);
     }
     let (lower, upper) = conventional_memory(loader);

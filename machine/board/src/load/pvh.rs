@@ -29,7 +29,7 @@ pub(super) fn entry(source: Source, elf: &Elf) -> Result<Option<u64>, LoadError>
 }
 
 fn entry_in(source: Source, segment: &Segment) -> Result<Option<u64>, LoadError> {
-    source.slice(segment.offset, segment.file_size, "note segment")?;
+    source.check(segment.offset, segment.file_size, "note segment")?;
     let end = segment.offset + segment.file_size;
     let mut at = segment.offset;
     for _ in 0..MOST_NOTES {
@@ -39,9 +39,11 @@ fn entry_in(source: Source, segment: &Segment) -> Result<Option<u64>, LoadError>
         let name_size = u64::from(source.u32(at, "note name size")?);
         let size = u64::from(source.u32(at + 4, "note size")?);
         let kind = source.u32(at + 8, "note type")?;
-        let name = source.slice(at + 12, name_size, "note name")?;
+        source.check(at + 12, name_size, "note name")?;
+        let is_owner = name_size == OWNER.len() as u64
+            && *source.slice(at + 12, name_size, "note name")? == *OWNER;
         let value_at = at + 12 + name_size.next_multiple_of(4);
-        if name == OWNER && kind == PHYS32_ENTRY {
+        if is_owner && kind == PHYS32_ENTRY {
             return match size {
                 4 => Ok(Some(source.u32(value_at, "PVH entry point")?.into())),
                 8 => Ok(Some(source.u64(value_at, "PVH entry point")?)),
@@ -83,7 +85,7 @@ fn place_start_info(loader: &mut Loader) -> Result<u64, LoadError> {
         let start = loader.place_high(module.file, 1 << 20..bus::HOLE_START)?;
         let line = terminated(module.file, module.command_line, LONGEST_COMMAND_LINE)?;
         let line = loader.place_low(module.file.name, &line, BOOT_DATA_START)?;
-        let entry = [start, module.file.bytes.len() as u64, line, 0];
+        let entry = [start, module.file.length(), line, 0];
         list.extend(entry.into_iter().flat_map(u64::to_le_bytes));
     }
     let list = loader.place_low(name, &list, BOOT_DATA_START)?;

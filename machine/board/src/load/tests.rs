@@ -1,4 +1,5 @@
 mod multiboot2;
+mod on_disk;
 
 use super::*;
 use crate::firmware::{self, FirmwareOptions};
@@ -37,9 +38,9 @@ impl Machine {
         modules: &[Module],
     ) -> Result<BootState, LoadError> {
         let request = BootRequest {
-            kernel: Source { name, bytes },
+            kernel: Source::of(name, bytes),
             command_line,
-            initrd: initrd.map(|bytes| Source { name: "initrd.img", bytes }),
+            initrd: initrd.map(|bytes| Source::of("initrd.img", bytes)),
             modules,
             memory_map: &self.firmware.memory_map,
             rsdp: Some(self.firmware.rsdp),
@@ -267,7 +268,7 @@ fn a_pvh_kernel_finds_its_modules_and_the_memory_map() {
     for entry in [&0x0100_0001u32.to_le_bytes()[..], &0x0100_0001u64.to_le_bytes()] {
         let mut machine = Machine::new(64 * MIB);
         let image = elf(true, 16 * MIB, 0x8100_0000, &pvh_note(entry));
-        let module = Module { file: Source { name: "m", bytes: b"module" }, command_line: "x=1" };
+        let module = Module { file: Source::of("m", b"module"), command_line: "x=1" };
         let state =
             machine.load_with("vmlinux", &image, "quiet", Some(b"initrd"), &[module]).unwrap();
         assert_eq!((state.mode, state.entry), (EntryMode::Protected32, 16 * MIB + 1));
@@ -302,7 +303,7 @@ fn a_multiboot_image_finds_its_information_block() {
     ];
     for (name, image, entry) in images {
         let mut machine = Machine::new(64 * MIB);
-        let module = Module { file: Source { name: "mod", bytes: b"module" }, command_line: "a b" };
+        let module = Module { file: Source::of("mod", b"module"), command_line: "a b" };
         let state =
             machine.load_with("kernel", &image, "arguments", Some(b"first"), &[module]).unwrap();
         assert_eq!((state.mode, state.entry), (EntryMode::Protected32, entry), "{name}");
@@ -401,7 +402,7 @@ fn requests_that_a_kernel_cannot_take_are_refused() {
     let image = bzimage(&pack("gzip", &elf(true, 16 * MIB, 16 * MIB, &[])), 1);
     let mut machine = Machine::new(64 * MIB);
     let long = "x".repeat(2048);
-    let module = Module { file: Source { name: "m", bytes: b"m" }, command_line: "" };
+    let module = Module { file: Source::of("m", b"m"), command_line: "" };
     let big = vec![1; 60 * MIB as usize];
     type Row<'a> = (&'a str, Option<&'a [u8]>, &'a [Module<'a>], &'a str);
     let rows: [Row; 4] = [

@@ -42,7 +42,7 @@ impl Bench {
             a.hlt()
         });
         let program = image(&[(MAIN, sleeper)]);
-        let kernel = board::load::Source { name: "sleeper", bytes: &program };
+        let kernel = board::load::Source::of("sleeper", &program);
         let images = Images { kernel, initrd: None, modules: &[], command_line: "" };
         machine.load(&images).expect("the program loads");
         machine.state.wiring.recorder.records = Some(Vec::new());

@@ -49,7 +49,7 @@ fn nanoseconds(model: &CpuModel, target: u32) -> f64 {
     let mut machine = Machine::new(&configuration).expect("the machine is possible");
     let program =
         image(&[(MAIN, assemble(MAIN, &|a| sender(a, target))), (TRAMPOLINE, SECOND.to_vec())]);
-    let kernel = Source { name: "program", bytes: &program };
+    let kernel = Source::of("program", &program);
     let images = Images { kernel, initrd: None, modules: &[], command_line: "" };
     machine.load(&images).expect("the program loads");
     let limits = Limits { until: arch::time::Picoseconds::MAX, instructions: 100_000 };

@@ -102,7 +102,7 @@ fn seabios_starts_a_boot_sector() {
         [("zen4", 1, block()), ("sapphire-rapids", 4, block()), ("zen4", 2, Drive(disk()).into())];
     for (model, cpus, function) in rows {
         let mut machine = machine(&configuration(model, cpus, 64 << 20, vec![function]));
-        let source = board::load::Source { name: SEABIOS, bytes: &image };
+        let source = board::load::Source::of(SEABIOS, &image);
         machine.power_on(source, None).expect("it is a BIOS");
         let limits =
             Limits { until: Picoseconds::from_milliseconds(20_000), instructions: 400_000_000 };
@@ -133,7 +133,7 @@ fn what_is_no_bios_is_refused() {
     ];
     for (bytes, memory, expected) in rows {
         let mut machine = machine(&configuration("zen4", 1, memory, Vec::new()));
-        let source = board::load::Source { name: "image", bytes };
+        let source = board::load::Source::of("image", bytes);
         let error = machine.power_on(source, None).expect_err(expected).to_string();
         assert!(error.starts_with("image: ") && error.contains(expected), "{error}");
     }

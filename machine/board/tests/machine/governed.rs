@@ -43,7 +43,7 @@ fn ran(model: &CpuModel, register: u32, values: &[u32], is_interpreted: bool) ->
         machine.interpret();
     }
     let program = image(&[(MAIN, assemble(MAIN, &|a| program(a, register, values)))]);
-    let kernel = Source { name: "program", bytes: &program };
+    let kernel = Source::of("program", &program);
     let images = Images { kernel, initrd: None, modules: &[], command_line: "" };
     machine.load(&images).expect("the program loads");
     let limits = Limits { until: arch::time::Picoseconds::MAX, instructions: 10_000_000 };

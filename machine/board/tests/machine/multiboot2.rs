@@ -43,7 +43,7 @@ fn a_multiboot_2_image_finds_its_command_line_where_it_is_told() {
     let mut machine = Machine::new(&configuration()).expect("a machine");
     machine
         .load(&Images {
-            kernel: Source { name: "image", bytes: &bytes },
+            kernel: Source::of("image", &bytes),
             initrd: None,
             modules: &[],
             command_line: "Q",

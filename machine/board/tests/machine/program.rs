@@ -79,7 +79,7 @@ pub fn configuration() -> Configuration {
 
 pub fn started(image: &[u8]) -> Machine {
     let mut machine = Machine::new(&configuration()).expect("the machine is possible");
-    let kernel = board::load::Source { name: "program", bytes: image };
+    let kernel = board::load::Source::of("program", image);
     let images = Images { kernel, initrd: None, modules: &[], command_line: "" };
     machine.load(&images).expect("the program loads");
     machine

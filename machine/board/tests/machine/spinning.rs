@@ -162,7 +162,8 @@ fn machine(model: &str) -> Machine {
     let mut machine = Machine::new(&configuration).expect("the machine is possible");
     let parts =
         [(MAIN, first()), (SUBROUTINE, others()), (HANDLER, handler()), (TRAMPOLINE, trampoline())];
-    let kernel = board::load::Source { name: "spinning", bytes: &image(&parts) };
+    let image = image(&parts);
+    let kernel = board::load::Source::of("spinning", &image);
     let images = Images { kernel, initrd: None, modules: &[], command_line: "" };
     machine.load(&images).expect("the program loads");
     machine

@@ -52,7 +52,7 @@ fn an_image_finds_what_it_asked_for() {
     ];
     for (name, image, entry) in images {
         let mut machine = Machine::new(64 * MIB);
-        let module = Module { file: Source { name: "mod", bytes: b"module" }, command_line: "a b" };
+        let module = Module { file: Source::of("mod", b"module"), command_line: "a b" };
         let state =
             machine.load_with("kernel", &image, "arguments", Some(b"first"), &[module]).unwrap();
         assert_eq!((state.mode, state.entry), (EntryMode::Protected32, entry), "{name}");

@@ -252,11 +252,11 @@ fn text(machine: &mut Machine) -> String {
 #[test]
 fn ovmf_starts_an_application_whose_variable_outlives_a_reset() {
     let Some([code, variables]) = installed() else { return };
-    let code = Source { name: "code", bytes: &code };
+    let code = Source::of("code", &code);
     for (model, cpus) in [("zen4", 1), ("sapphire-rapids", 4)] {
         let configuration = super::configuration(model, cpus, 128 << 20, functions());
         let mut machine = machine(&configuration);
-        let given = Source { name: "variables", bytes: &variables };
+        let given = Source::of("variables", &variables);
         machine.power_on(code, Some(given)).expect("it is UEFI firmware");
         assert_eq!(
             run(&mut machine, 60_000),
@@ -269,7 +269,7 @@ fn ovmf_starts_an_application_whose_variable_outlives_a_reset() {
         assert!(kept != variables, "{model}: the variable is in it");
         let (at, instructions) = (machine.state.now, machine.instructions());
         machine.reset(&configuration).expect("it was possible");
-        machine.power_on(code, Some(Source { name: "flash", bytes: &kept })).expect("once more");
+        machine.power_on(code, Some(Source::of("flash", &kept))).expect("once more");
         assert!(machine.state.now >= at && machine.instructions() == instructions);
         let outcome = run(&mut machine, 120_000);
         assert_eq!(outcome, Some(Outcome::PowerOff), "{model}: {}", text(&mut machine));
@@ -281,8 +281,8 @@ fn a_snapshot_holds_firmware_s_code_and_its_flash() {
     let Some([code, variables]) = installed() else { return };
     let configuration = super::configuration("zen4", 1, 128 << 20, functions());
     let mut saved = machine(&configuration);
-    let given = Source { name: "variables", bytes: &variables };
-    saved.power_on(Source { name: "code", bytes: &code }, Some(given)).expect("UEFI firmware");
+    let given = Source::of("variables", &variables);
+    saved.power_on(Source::of("code", &code), Some(given)).expect("UEFI firmware");
     // In code that is executed from the flash.
     assert_eq!(run(&mut saved, 20), None);
     let mut file = Vec::new();

@@ -292,7 +292,7 @@ pub fn started(model: &str, attack: &Attack, generation: u32) -> Machine {
     let has_second = attack.name == "another processor's writes";
     let program_of_second = if has_second { SECOND.to_vec() } else { vec![] };
     let image = image(&[(MAIN, entry(has_second, SECOND.len())), (TRAMPOLINE, program_of_second)]);
-    let kernel = board::load::Source { name: "attack", bytes: &image };
+    let kernel = board::load::Source::of("attack", &image);
     let images = board::Images { kernel, initrd: None, modules: &[], command_line: "" };
     machine.load(&images).expect("the program loads");
     let place = Place { engine: engine(&mut machine) };
