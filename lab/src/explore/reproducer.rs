@@ -32,10 +32,11 @@ const MAKEFILE: &str = "\
 # make: the program; make modules: what holds processors up, for the kernel that runs
 KDIR ?= /lib/modules/$(shell uname -r)/build
 CFLAGS ?= -O2 -Wall
+LDFLAGS ?= -static
 obj-m += hold.o
 
 reproducer: reproducer.c
-\t$(CC) $(CFLAGS) -pthread -static -o $@ $<
+\t$(CC) $(CFLAGS) $(LDFLAGS) -pthread -o $@ $<
 
 modules:
 \t$(MAKE) -C $(KDIR) M=$(CURDIR) modules
@@ -47,18 +48,30 @@ modules:
 pub type File = (&'static str, String);
 
 /// The files, for a folder of their own. Fails for a finding of a guest that was given a function,
-/// which no program brings.
+/// which no program brings, and for one whose names are not a kernel's: a finding is a file that
+/// others may have written, and what comes of it is compiled.
 pub fn files(finding: &Finding) -> anyhow::Result<Vec<File>> {
     ensure!(
         !finding.mix.changes.posts,
         "the guest of this finding has a function that interrupts it (--with device): a C program \
          has none. lab explore replay --trace FILE shows what happened"
     );
+    let release = &finding.release;
+    ensure!(is_name(release), "the finding's release is not one of a kernel: {release:?}");
+    for Place { function, .. } in &finding.places {
+        ensure!(is_name(function), "the finding's place is not a function: {function:?}");
+    }
     let mut files = vec![("reproducer.c", program(finding)), ("Makefile", MAKEFILE.into())];
     if !finding.places.is_empty() {
         files.push(("hold.c", module(finding)));
     }
     Ok(files)
+}
+
+/// Whether a word can stand between quotes as it is.
+fn is_name(word: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._+~-".contains(&byte);
+    !word.is_empty() && word.bytes().all(is_plain)
 }
 
 fn program(finding: &Finding) -> String {
@@ -88,9 +101,12 @@ fn head(finding: &Finding) -> String {
     if !places.is_empty() {
         lines.push("hold.c holds processors up where they were held in the finding.".into());
     }
-    let body: String =
-        lines.iter().map(|line| format!(" * {line}").trim_end().to_owned() + "\n").collect();
-    format!("/*\n{} */\n", body.replace("*/", "* /"))
+    // Neither an end of the comment nor a backslash before the end of a line, which would join two.
+    let plain = |line: &String| {
+        let line = line.replace(|one: char| one.is_control() || one == '\\', "?");
+        format!(" * {}", line.replace("*/", "* /")).trim_end().to_owned() + "\n"
+    };
+    format!("/*\n{} */\n", lines.iter().map(plain).collect::<String>())
 }
 
 fn definitions(mix: &Mix) -> String {

@@ -27,6 +27,7 @@
 enum { NO_FLIP, AUTO_EOI, BLOCK_IRQ, OTHER_APIC_ID, PIT_REINJECTS };
 
 #define MOST_CPUS 64
+_Static_assert(CPUS > 0 && CPUS <= MOST_CPUS, "1 to 64 vCPUs");
 #define KINDS 4		/* vectors that are sent: three of one class, and one of a lower one */
 #define FLAT_CPUS 8	/* that one logical destination reaches */
 #define TICKETS 16	/* of one kind and processor whose times are kept */

@@ -49,11 +49,31 @@ fn each_guest_and_what_its_host_changes_is_a_program_without_a_warning() {
 
 #[test]
 fn a_comment_is_not_ended_by_what_the_finding_says() {
-    let story = vec!["what */ int main".to_owned()];
-    let finding = Finding { story, ..example() };
-    let program = text(&finding, "reproducer.c");
-    assert!(program.contains(" * - what * / int main\n"), "{program}");
-    assert_eq!(compile(&program), "");
+    let rows = [
+        ("what */ int main", " * - what * / int main\n"),
+        ("two\n*\\\n/ int main", " * - two?*??/ int main\n"),
+        ("at its end\\", " * - at its end?\n"),
+    ];
+    for (story, expected) in rows {
+        let finding = Finding { story: vec![story.to_owned()], ..example() };
+        let program = text(&finding, "reproducer.c");
+        assert!(program.contains(expected), "{program}");
+        assert_eq!(compile(&program), "");
+    }
+}
+
+#[test]
+fn names_that_would_be_code_are_refused() {
+    let delay = Picoseconds::ZERO;
+    for word in ["", "a\"); system(\"b", "a\nb", "a\\", "ä"] {
+        let release = Finding { release: word.into(), ..example() };
+        let error = files(&release).expect_err(word).to_string();
+        assert!(error.contains("release"), "{error}");
+        let places = vec![Place { function: word.into(), offset: 0, delay }];
+        let error = files(&Finding { places, ..example() }).expect_err(word).to_string();
+        assert!(error.contains("function"), "{error}");
+    }
+    assert!(is_name("6.12.118+deb13-amd64") && is_name("kvm_make_vcpu_request.isra.0"));
 }
 
 #[test]
