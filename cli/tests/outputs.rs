@@ -121,6 +121,7 @@ const VERBS: &[&str] = &[
     "lab explore replay nosuch",
     "lab explore minimise nosuch",
     "lab explore bisect nosuch",
+    "lab explore reproducer nosuch",
     "lab explore contest --kernel nosuch",
     "lab suite --kernel nosuch nosuch",
     "lab watch ipi --kernel nosuch",
