@@ -17,7 +17,7 @@ pub use writer::save;
 use trace::TraceHash;
 
 const MAGIC: &[u8; 8] = b"AVCSNAP\n";
-const VERSION: u16 = 14;
+const VERSION: u16 = 15;
 /// RAM is stored in pieces of this size.
 const CHUNK: usize = 64 << 10;
 /// The index that stands for the end.

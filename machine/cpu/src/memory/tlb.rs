@@ -12,7 +12,7 @@ pub use translate::Translation as Entry;
 use translate::translation_place;
 
 /// Entries of one set; a power of two.
-pub const ENTRIES: usize = 1024;
+pub const ENTRIES: usize = 2048;
 /// User accesses.
 pub const USER: usize = 0;
 /// Supervisor accesses while RFLAGS.AC is clear, and implicit ones.
