@@ -71,7 +71,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Those of a window up to an alarm, by their processors' time.
+    /// Those of a window up to an alarm, in order of time.
     pub(super) fn of(seen: &Seen, alarm: &Alarm, symbols: &Symbols) -> Vec<Self> {
         let is_held = |hold: &&Hold| hold.at <= alarm.at && hold.decision.delay.0 > 0;
         let holds = seen.holds.iter().filter(is_held);

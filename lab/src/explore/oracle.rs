@@ -9,8 +9,8 @@ mod vcpu;
 pub use changes::Changes;
 pub use end::{End, SILENCE};
 pub use rule::{Rule, Way};
+pub(super) use vcpu::{PATIENCE_ASLEEP, svm_halts, vmx_halts};
 pub use vcpu::{Place, Vcpu};
-pub(super) use vcpu::{svm_halts, vmx_halts};
 
 use crate::silicon::remapping::{Posting, Route};
 use arch::address::Device;

@@ -6,6 +6,7 @@
 //! interrupt that waited for long although nothing held it back.
 
 use super::finding::{Finding, Place};
+use super::oracle::PATIENCE_ASLEEP;
 use super::stage::Mix;
 use crate::workload::mix::Flip;
 use anyhow::ensure;
@@ -24,9 +25,8 @@ const HOLD: &str = include_str!("reproducer/hold.c");
 /// Where the module's places go.
 const PLACES: &str = "@PLACES@";
 
-/// Microseconds for which an interrupt waits before it is told of, as the oracle has it of a vCPU
-/// that sleeps.
-const LATE: u32 = 300;
+/// Microseconds for which an interrupt waits before it is told of.
+const LATE: u64 = PATIENCE_ASLEEP.0 / 1_000_000;
 
 const MAKEFILE: &str = "\
 # make: the program; make modules: what holds processors up, for the kernel that runs

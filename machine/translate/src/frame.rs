@@ -206,7 +206,7 @@ pub struct Translation {
 
 /// Entries of the TLB that an access may be found in; a power of two.
 pub const TRANSLATIONS: usize = 2048;
-/// Stacks, tables and images often lie some 4 MiB apart: their pages would share an entry if the
+/// Stacks, tables and images often lie some MiB apart: their pages would share an entry if the
 /// lowest bits of an address alone told which. Bit 31 is left out: with it the last page below
 /// 4 GiB would share the entry of the one behind it, and an access across the two would be taken
 /// for one within a page.

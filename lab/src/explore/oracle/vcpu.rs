@@ -15,7 +15,7 @@ use board::Machine;
 use cpu::{Activity, Cpu};
 
 /// A wake-up that takes longer is lost: on an idle processor a kernel takes a tenth.
-const PATIENCE_ASLEEP: Picoseconds = Picoseconds::from_nanoseconds(300_000);
+pub const PATIENCE_ASLEEP: Picoseconds = Picoseconds::from_nanoseconds(300_000);
 /// The same for a guest that runs on, which takes an interrupt between two instructions, or is
 /// interrupted for it within two microseconds. It begins again while anybody is held up, who may be
 /// about to send that interruption.

@@ -2,7 +2,7 @@
 
 static uint8_t *memory;
 static uint32_t next_table = TABLES, next_page = IMAGE;
-static int vm, vcpus[MOST_CPUS + 1];
+static int vm, vcpus[MOST_CPUS + 1], run_size;
 static pthread_t threads[MOST_CPUS];
 static pid_t thread_ids[MOST_CPUS];
 static int places[MOST_CPUS + 1];	/* processors of vCPUs, and behind them a free one */

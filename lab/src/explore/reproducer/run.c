@@ -8,7 +8,7 @@ static void leave(int signal)
 static void *run(void *argument)
 {
 	int index = (int)(intptr_t)argument;
-	struct kvm_run *run = mmap(NULL, 3 * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, vcpus[index], 0);
+	struct kvm_run *run = mmap(NULL, run_size, PROT_READ | PROT_WRITE, MAP_SHARED, vcpus[index], 0);
 
 	if (run == MAP_FAILED)
 		die("kvm_run: %s", strerror(errno));
@@ -74,19 +74,16 @@ static void make_chip(void)
 		CALL(vm, KVM_REINJECT_CONTROL, &control);
 }
 
-/* Prints what came late since the last time; how many of it were asleep. */
-static uint64_t tell(struct shared *shared, uint64_t *told)
+/* Prints what came late since the last time. */
+static void tell(struct shared *shared, uint64_t *told)
 {
-	uint64_t asleep = 0;
 	for (; *told < EVENTS && load(&shared->event[*told].is_there); ++*told) {
 		struct event *event = &shared->event[*told];
 		printf("vCPU %lu %s: vector 0x%lx, sent by ICR 0x%lx, waited for %lu us\n", event->cpu,
 		       event->asleep ? "slept on" : "did not take it while it ran", event->vector,
 		       event->command, event->cycles * 1000 / shared->tsc_khz);
-		asleep += event->asleep;
 	}
 	fflush(stdout);
-	return asleep;
 }
 
 int main(int argc, char **argv)
@@ -94,7 +91,7 @@ int main(int argc, char **argv)
 	struct sigaction action = { .sa_handler = leave };
 	long seconds = argc > 1 ? strtol(argv[1], NULL, 0) : 10, late = argc > 2 ? atol(argv[2]) : LATE;
 	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
-	uint64_t told = 0, sum = 0, woken = 0, rounds = 0, still = 0, asleep = 0, events;
+	uint64_t told = 0, sum = 0, woken = 0, rounds = 0, still = 0, events;
 	struct shared *shared;
 
 	if (kvm < 0)
@@ -102,6 +99,7 @@ int main(int argc, char **argv)
 	if (seconds <= 0 || late <= 0)
 		die("usage: %s [SECONDS [LATE]]: LATE in microseconds", argv[0]);
 	find_places();
+	run_size = CALL(kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
 	vm = CALL(kvm, KVM_CREATE_VM, 0);
 	make_chip();
 	make_memory();
@@ -125,7 +123,7 @@ int main(int argc, char **argv)
 	for (long tenth = 0; tenth < 10 * seconds && !lost_vector && still < 20; tenth++) {
 		uint64_t before = rounds;
 		usleep(100000);
-		asleep += tell(shared, &told);
+		tell(shared, &told);
 		rounds = load(&shared->cpu[0].rounds);
 		still = rounds == before ? still + 1 : 0;
 	}
