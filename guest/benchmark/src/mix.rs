@@ -5,8 +5,12 @@
 //! in a handler. It ends if an interrupt is lost ([`ledger`]).
 
 mod ledger;
+mod lines;
+mod numbers;
+mod timer;
 
 use self::ledger::{Kind, VECTORS};
+use self::numbers::Numbers;
 use crate::path::mode_name;
 use crate::selection::Selection;
 use arch::apic::{DestinationMode, Mode, Register, Scope, TimerMode};
@@ -21,41 +25,12 @@ use runtime::{clock, job, print};
 /// Where all numbers come from.
 static SEED: AtomicU64 = AtomicU64::new(1);
 
-/// Pauses are at least and at most so many cycles, short ones as likely as long ones.
-const PAUSES: (u32, u32) = (9, 18);
 /// A silence is that long at least, and twice as long at most.
 const SILENCE: u64 = 1 << 21;
 /// Task priorities: one holds back every interrupt, the other those of the lower class.
 const PRIORITIES: [u32; 2] = [0xF0, 0x70];
 /// Of so many interrupts one is handled for long.
 const LINGERS: u64 = 8;
-
-/// xorshift64*, which is never zero.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    /// All orders of magnitude are alike.
-    fn pause(&mut self) -> u64 {
-        let (least, most) = PAUSES;
-        let exponent = u64::from(least) + self.below(u64::from(most - least));
-        (1 << exponent) + self.below(1 << exponent)
-    }
-
-    fn pick<T: Copy, const N: usize>(&mut self, values: [T; N]) -> T {
-        values[self.below(N as u64) as usize]
-    }
-}
 
 /// By processor: what its handlers choose by.
 static HANDLERS: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
@@ -66,11 +41,16 @@ pub fn run(selection: &Selection, mode: Mode) {
     apic::measure_timer_rate();
     let uncounted = VECTORS.into_iter().filter(|vector| *vector != COUNTED_VECTOR);
     uncounted.for_each(|vector| interrupt::set_handler(vector, handle));
+    interrupt::set_handler(timer::VECTOR, timer::handle);
+    if selection.lines {
+        lines::begin();
+    }
     print!(
-        "{{\"record\":\"mix\",\"apic\":\"{}\",\"cpus\":{},\"seed\":{}}}",
+        "{{\"record\":\"mix\",\"apic\":\"{}\",\"cpus\":{},\"seed\":{},\"ledger\":{}}}",
         mode_name(mode),
         processor::count(),
-        selection.seed
+        selection.seed,
+        &raw const ledger::FROM_HOST as usize
     );
     job::run_on(0..processor::count(), take_part, 0);
 }
@@ -83,6 +63,9 @@ fn take_part(_: usize) {
     let mut seen = own.arrival_count();
     loop {
         ledger::audit(own);
+        if lines::are_on() && numbers.below(8) == 0 {
+            lines::change(&mut numbers);
+        }
         // The first never waits for the others: when all of them halt, it wakes them.
         if own.index() == 0 {
             match numbers.below(12) {
@@ -97,7 +80,7 @@ fn take_part(_: usize) {
         match numbers.below(16) {
             0..8 => halt_until(|| own.arrival_count() != seen),
             8..12 => send(own, &mut numbers),
-            12 => start_timer(&mut numbers),
+            12 => timer::start(own, &mut numbers),
             13 | 14 => with_priorities(&mut numbers),
             _ => without_interrupts(|| wait(&mut numbers)),
         }
@@ -113,13 +96,23 @@ fn handle(frame: &mut Frame) {
     let own = processor::current();
     ledger::serve(own, frame.vector as u8);
     own.arrivals.count.fetch_add(1, Ordering::Release);
+    with_numbers(own, linger);
+    apic::end_of_interrupt();
+}
+
+/// What a handler does with its processor's numbers.
+fn with_numbers(own: &Processor, act: impl FnOnce(&mut Numbers)) {
     let place = &HANDLERS[own.index()];
     let mut numbers = Numbers(place.load(Ordering::Relaxed) | 1 << 63);
-    if numbers.below(LINGERS) == 0 {
-        wait(&mut numbers);
-    }
+    act(&mut numbers);
     place.store(numbers.0, Ordering::Relaxed);
-    apic::end_of_interrupt();
+}
+
+/// Now and then a handler takes long.
+fn linger(numbers: &mut Numbers) {
+    if numbers.below(LINGERS) == 0 {
+        wait(numbers);
+    }
 }
 
 fn wait(numbers: &mut Numbers) {
@@ -188,11 +181,6 @@ fn send_logically(
     };
     ledger::send(kind, is_target, || apic::command(command, Fence::Full));
     true
-}
-
-fn start_timer(numbers: &mut Numbers) {
-    let ticks = apic::timer_ticks(numbers.pause()).max(1);
-    apic::start_timer(COUNTED_VECTOR, TimerMode::OneShot, ticks);
 }
 
 /// For a while some or none are delivered, a few times, by either of the two ways to say so.

@@ -4,7 +4,8 @@
 //! with no operating system below: [`boot`] enables what `core` is compiled for, [`descriptor`]
 //! keeps interrupts off the red zone, [`memory`] has the functions that a C library would have.
 //!
-//! Left out: anything above 4 GiB of memory, user mode, devices other than the serial port.
+//! Left out: anything above 4 GiB of memory, user mode, devices other than the serial port and the
+//! I/O APIC.
 #![warn(missing_docs)]
 #![no_std]
 
@@ -16,6 +17,7 @@ pub mod descriptor;
 mod fw_cfg;
 pub mod instruction;
 pub mod interrupt;
+pub mod io_apic;
 pub mod job;
 pub mod lock;
 pub mod memory;

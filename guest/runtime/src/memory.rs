@@ -116,3 +116,12 @@ pub fn read_device(address: u64) -> Option<u32> {
     // SAFETY: mapped, not cached, and no Rust object lives there.
     Some(unsafe { (address as *const u32).read_volatile() })
 }
+
+/// Writes a device's register; nothing happens where nothing is mapped.
+#[inline(always)]
+pub fn write_device(address: u64, value: u32) {
+    if (DEVICES..=MAPPED_END - 4).contains(&address) {
+        // SAFETY: mapped, not cached, and no Rust object lives there; this program starts no DMA.
+        unsafe { (address as *mut u32).write_volatile(value) };
+    }
+}

@@ -3,6 +3,7 @@
 use crate::configuration::{Configuration, InterruptChip, Timer};
 use crate::error::BenchError;
 use crate::given::Given;
+use crate::lines::{Change, Lines};
 use crate::memory::{RAM_SLOTS, Ram};
 use crate::outcome::Outcome;
 use crate::routes::{PinMessages, Routes, kvm_message};
@@ -50,6 +51,8 @@ pub(crate) struct Devices {
     /// None where KVM has the interrupt chip.
     io_apic: Option<IoApic>,
     has_kernel_timer: bool,
+    /// Devices whose lines a thread of the host raises, where there are any.
+    pub(crate) lines: Option<Lines>,
     vm: Arc<VmFd>,
     /// Behind the virtual machine, which must not outlive it.
     ram: Ram,
@@ -82,6 +85,7 @@ impl Devices {
             has_wide_ids: configuration.has_wide_ids(),
             io_apic: is_split.then(|| IoApic::new(model)),
             has_kernel_timer: configuration.timer != Timer::Process,
+            lines: None,
             ram,
             vm,
             started: Instant::now(),
@@ -167,7 +171,7 @@ impl Devices {
         self.outcome.get_or_insert(outcome);
     }
 
-    fn set_line(&mut self, gsi: u8, asserted: bool) {
+    pub(crate) fn set_line(&mut self, gsi: u8, asserted: bool) {
         let is_kernels = self.has_kernel_timer && gsi == map::PIT_LINE;
         match &mut self.io_apic {
             _ if is_kernels => {}
@@ -216,6 +220,12 @@ impl Devices {
         let mut value = [0; 4];
         value[..data.len()].copy_from_slice(data);
         let value = u32::from_le_bytes(value);
+        if let Some((lines, line)) = self.lines.as_ref().zip(Lines::of_port(port)) {
+            if let Some(Change { pin, is_asserted }) = lines.serve(line, value) {
+                self.set_line(pin, is_asserted);
+            }
+            return;
+        }
         self.with(|chipset, cx| chipset.port_out(cx, port, data.len() as u8, value));
         if (map::PCI_CONFIGURATION_DATA..map::PCI_CONFIGURATION_END).contains(&port) {
             self.settle_given();

@@ -44,6 +44,12 @@ pub enum BenchError {
         /// What the system says.
         error: String,
     },
+    /// Where the guest says that tickets go there is no memory.
+    #[error("no ledger of tickets is at {at:#x} in the guest's memory")]
+    Ledger {
+        /// As the guest has it.
+        at: u64,
+    },
     /// KVM's timer chip cannot be had with a split interrupt chip.
     #[error("KVM's timer needs KVM's interrupt chip: ask for the full one")]
     TimerWithoutChip,

@@ -40,6 +40,11 @@ impl Ram {
         Ok(Self(ram))
     }
 
+    /// As `vm-memory` has it.
+    pub(crate) fn memory(&self) -> &GuestMemoryMmap {
+        &self.0
+    }
+
     /// Makes this the memory of a virtual machine, which must not outlive it.
     pub(crate) fn give_to(&self, vm: &VmFd) -> Result<(), BenchError> {
         for (slot, region) in self.0.iter().enumerate() {

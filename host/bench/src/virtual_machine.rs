@@ -4,11 +4,13 @@ use crate::configuration::{Configuration, InterruptChip, Timer};
 use crate::devices::{Devices, IO_APIC_PINS};
 use crate::error::BenchError;
 use crate::inhibit::{Inhibit, Inhibitor, set_reinjection};
+use crate::lines::Raiser;
 use crate::memory::{Ram, empty_image};
 use crate::message::Messenger;
 use crate::processor;
 use crate::routes::Routes;
 use crate::saver::{Saver, Stop};
+use crate::tickets::Tickets;
 use arch::identity::CpuIndex;
 use board::Images;
 use board::firmware::{self, FirmwareOptions};
@@ -110,6 +112,17 @@ impl VirtualMachine {
         let topology =
             Topology::of_cores(count).map_err(|error| BenchError::Board(error.into()))?;
         Ok(Messenger::new(vm, count, &topology))
+    }
+
+    /// Who raises lines of its I/O APIC from a thread of the host; it must not run yet.
+    pub fn raiser(&self) -> Raiser {
+        Raiser::new(&self.devices)
+    }
+
+    /// Who makes a ledger of so many accounts, once the guest has said where it is.
+    pub fn tickets(&self, accounts: usize) -> impl FnOnce(u64) -> Tickets + Send + 'static {
+        let (ram, ..) = self.parts();
+        move |at| Tickets::new(ram, at, accounts)
     }
 
     /// Who saves and restores its processors while it runs.

@@ -105,7 +105,7 @@ pub struct Oracle {
     ear: end::Ear,
     /// What the guest said to be lost since the last look.
     lost: Vec<Alarm>,
-    /// Whether it ever did: its end, which follows, tells nothing new.
+    /// Whether it ever did: its end, which follows, tells nothing new, nor does who sleeps then.
     is_noticed: bool,
     alarms: Vec<Alarm>,
     changes: Changes,
@@ -243,7 +243,9 @@ impl Oracle {
     /// Takes in what the host's agent says, who knows how the guest ended.
     pub fn hear(&mut self, at: Picoseconds, bytes: &[u8]) {
         let heard = self.ear.hear(bytes).filter(|end| end.is_fault);
-        self.changes.saves += self.ear.take_saves();
+        let (saves, raises) = self.ear.take_done();
+        self.changes.saves += saves;
+        self.changes.raises += raises;
         if let Some(end) = heard.filter(|_| !self.is_noticed) {
             self.raise(Alarm::said(Rule::Ended, at, &end.text));
         }
@@ -278,6 +280,15 @@ impl Oracle {
         if !vcpu::is_anybody_held(machine) {
             lost.into_iter().for_each(|alarm| self.raise(alarm));
         }
+        // A guest that has given up sends nothing, and nobody runs it again.
+        if !self.is_noticed {
+            self.judge(machine);
+        }
+        let is_inside = self.vcpus.values().any(|vcpu| vcpu.place() == Place::InGuest);
+        self.ear.look(now, is_inside);
+    }
+
+    fn judge(&mut self, machine: &Machine) {
         let postings = self.postings(machine);
         let vcpus = std::mem::take(&mut self.vcpus);
         self.vcpus = vcpus
@@ -289,7 +300,7 @@ impl Oracle {
                     let came = || self.ways.get(&place).copied().unwrap_or(Way::Software);
                     self.raise(Alarm {
                         rule: wrong.rule,
-                        at: now,
+                        at: machine.state.now,
                         since,
                         vcpu: key.0.0,
                         cpu: vcpu.cpu(),
@@ -302,8 +313,6 @@ impl Oracle {
                 (key, vcpu)
             })
             .collect();
-        let is_inside = self.vcpus.values().any(|vcpu| vcpu.place() == Place::InGuest);
-        self.ear.look(now, is_inside);
     }
 
     /// What functions' messages are posted to, as tables have it now.

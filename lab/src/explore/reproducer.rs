@@ -48,13 +48,18 @@ modules:
 pub type File = (&'static str, String);
 
 /// The files, for a folder of their own. Fails for a finding of a guest that was given a function,
-/// which no program brings, and for one whose names are not a kernel's: a finding is a file that
-/// others may have written, and what comes of it is compiled.
+/// which no program brings, or whose lines the host raises, and for one whose names are not a
+/// kernel's: a finding is a file that others may have written, and what comes of it is compiled.
 pub fn files(finding: &Finding) -> anyhow::Result<Vec<File>> {
     ensure!(
         !finding.mix.changes.posts,
         "the guest of this finding has a function that interrupts it (--with device): a C program \
          has none. lab explore replay --trace FILE shows what happened"
+    );
+    ensure!(
+        !finding.mix.changes.raises,
+        "the host of this finding raises lines of the I/O APIC (--with lines), which the C program \
+         does not. lab explore replay --trace FILE shows what happened"
     );
     let release = &finding.release;
     ensure!(is_name(release), "the finding's release is not one of a kernel: {release:?}");

@@ -178,9 +178,15 @@ impl Mix {
             needs,
             setting: Setting::On,
             configuration,
-            options: format!("tests=mix apic={} seed={}", self.apic, self.seed),
+            options: self.options(),
             word: BEGINS,
         }
+    }
+
+    /// Words for the guest.
+    fn options(&self) -> String {
+        let lines = if self.changes.raises { " lines=1" } else { "" };
+        format!("tests=mix apic={} seed={}{lines}", self.apic, self.seed)
     }
 
     /// Whether KVM has its timer and its other interrupt controllers.

@@ -54,8 +54,9 @@ pub fn draw(seed: u64, batch: u64, cpus: u16, has_function: bool) -> Mix {
     };
     let (polls, seed) = (random.one_in(3), random.below(1 << 32));
     let saves = has_free && random.one_in(3);
-    let posts = has_function && has_free && random.one_in(2);
-    let changes = Changes { flip, moves, sends, saves, posts };
+    let posts = random.one_in(2) && has_free && has_function;
+    let raises = random.one_in(2) && has_free;
+    let changes = Changes { flip, moves, sends, saves, posts, raises };
     Mix { apic, vcpus, seed, changes, polls, timer }
 }
 
@@ -231,6 +232,7 @@ mod tests {
             |mix: &Mix| mix.changes.sends,
             |mix: &Mix| mix.changes.saves,
             |mix: &Mix| mix.changes.posts,
+            |mix: &Mix| mix.changes.raises,
             |mix: &Mix| mix.vcpus > 4,
             |mix: &Mix| mix.timer == Timer::KernelReinject,
         ] {

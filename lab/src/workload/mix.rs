@@ -2,34 +2,26 @@
 //! flow. Nobody chooses it: it is what is explored.
 //!
 //! A thread on the processor that no vCPU has switches AVIC or APICv off and on, moves vCPUs to
-//! that processor, sends them messages, has a function interrupt one after the other, and has all
-//! of them saved and restored, at times that its numbers choose. A processor never has two vCPUs.
+//! that processor, sends them messages, has a function interrupt one after the other, raises lines
+//! of their I/O APIC, and has all of them saved and restored, at times that its numbers choose. A
+//! processor never has two vCPUs.
 
-use super::device;
+mod changing;
+mod places;
+mod posting;
+
+use self::changing::{Changing, Means};
+use self::places::Places;
 use super::kind::{Attendant, Conditions, Workload};
 use crate::protocol::Step;
 use anyhow::Context;
 use arch::identity::Vector;
-use bench::{Inhibitor, Messenger, Pulse, Saver, Target, VirtualMachine, thread_name};
+use bench::VirtualMachine;
 use bus::Random;
-use rustix::io::Errno;
-use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
-
-/// Pauses are at least and at most so many microseconds, short ones as likely as long ones.
-const PAUSES: (u32, u32) = (4, 10);
-
-/// A page that the guest has no use for: its image is far below.
-const PAGE: u64 = 128 << 20;
-/// Nanoseconds between two interrupts of a function, and how many it sends: so few that it is
-/// silent now and then as well.
-const PERIODS: [u32; 4] = [2_000, 10_000, 50_000, 200_000];
-const COUNTS: [u32; 4] = [1, 2, 8, 64];
 
 /// Vectors that the guest of the mix handles.
 const VECTORS: [Vector; 4] = [Vector(0xE1), Vector(0xE4), Vector(0xEB), Vector(0x75)];
@@ -51,6 +43,9 @@ pub struct Changes {
     /// Whether a function that the guest was given interrupts it, which the IOMMU posts.
     #[serde(default)]
     pub posts: bool,
+    /// Whether lines of the guest's I/O APIC are raised, most of them level-triggered.
+    #[serde(default)]
+    pub raises: bool,
 }
 
 /// What is switched.
@@ -93,25 +88,55 @@ impl Flip {
     }
 }
 
-/// How often vCPUs were saved and restored since that was last said, as a line among the guest's.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What the host has done since that was last said, as a line among the guest's.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Saved {
+pub(crate) struct Said {
     record: String,
-    pub count: u64,
+    /// How often vCPUs were saved and restored.
+    pub saved: u64,
+    /// How often lines were raised.
+    pub raised: u64,
 }
 
-impl Saved {
-    const RECORD: &str = "saved";
-
-    fn of(count: u64) -> Self {
-        Self { record: Self::RECORD.into(), count }
-    }
+impl Said {
+    const RECORD: &str = "host";
 
     /// What a line says.
-    pub fn in_line(line: &str) -> Option<u64> {
-        let saved: Self = serde_json::from_str(line).ok()?;
-        (saved.record == Self::RECORD).then_some(saved.count)
+    pub fn in_line(line: &str) -> Option<Self> {
+        let said: Self = serde_json::from_str(line).ok()?;
+        (said.record == Self::RECORD).then_some(said)
+    }
+}
+
+/// The same while it is counted.
+#[derive(Default)]
+struct Done {
+    saved: AtomicU64,
+    raised: AtomicU64,
+}
+
+impl Done {
+    /// What there is to say, if there is anything.
+    fn say(&self) -> Option<Said> {
+        let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
+        let (saved, raised) = (take(&self.saved), take(&self.raised));
+        (saved > 0 || raised > 0).then(|| Said { record: Said::RECORD.into(), saved, raised })
+    }
+}
+
+/// The guest's word that all take part.
+#[derive(Deserialize)]
+struct Begins {
+    record: String,
+    /// Where it looks for tickets.
+    ledger: u64,
+}
+
+impl Begins {
+    fn in_line(line: &str) -> Option<Self> {
+        let begins: Self = serde_json::from_str(line).ok()?;
+        (begins.record == "mix").then_some(begins)
     }
 }
 
@@ -149,17 +174,8 @@ impl Workload for Mix {
             return Ok(None);
         }
         let (vcpus, random) = (step.configuration.vcpus, Random(seed));
-        Ok(Some(Box::new(Host {
-            changes,
-            vcpus,
-            random,
-            inhibitor: None,
-            messenger: None,
-            saver: None,
-            pulse: None,
-            saved: Arc::default(),
-            thread: None,
-        })))
+        let (done, thread) = (Arc::default(), None);
+        Ok(Some(Box::new(Host { changes, vcpus, random, means: None, done, thread })))
     }
 }
 
@@ -167,44 +183,26 @@ struct Host {
     changes: Changes,
     vcpus: u16,
     random: Random,
-    inhibitor: Option<Inhibitor>,
-    messenger: Option<Messenger>,
-    saver: Option<Saver>,
-    pulse: Option<Posting>,
-    /// How often since that was last told.
-    saved: Arc<AtomicU64>,
+    means: Option<Means>,
+    done: Arc<Done>,
     thread: Option<(JoinHandle<anyhow::Result<()>>, Arc<AtomicBool>)>,
 }
 
 impl Attendant for Host {
     fn give(&mut self, vm: &VirtualMachine) -> anyhow::Result<()> {
-        let flip = self.changes.flip;
-        self.inhibitor = flip.map(|flip| vm.inhibitor(flip.inhibit())).transpose()?;
-        self.messenger = self.changes.sends.then(|| vm.messenger()).transpose()?;
-        self.saver = self.changes.saves.then(|| vm.saver());
-        self.pulse = self.changes.posts.then(|| Posting::new(vm)).transpose()?;
+        self.means = Some(Means::of(self.changes, vm)?);
         Ok(())
     }
 
     fn take(&mut self, line: &str) -> anyhow::Result<()> {
-        if line.starts_with("{\"record\":\"mix\"") && self.thread.is_none() {
-            // A guest that has ended already has no threads.
-            let Some(places) = Places::find(self.vcpus)? else { return Ok(()) };
-            let changing = Changing {
-                places,
-                moves: self.changes.moves,
-                inhibitor: self.inhibitor.take(),
-                is_inhibited: false,
-                messenger: self.messenger.take(),
-                saver: self.saver.take(),
-                pulse: self.pulse.take(),
-                saved: self.saved.clone(),
-                random: self.random.clone(),
-                stop: Arc::default(),
-            };
-            let stop = changing.stop.clone();
-            self.thread = Some((Builder::new().spawn(move || changing.run())?, stop));
-        }
+        let Some(Begins { ledger, .. }) = Begins::in_line(line) else { return Ok(()) };
+        let Some(means) = self.means.take() else { return Ok(()) };
+        // A guest that has ended already has no threads.
+        let Some(places) = Places::find(self.vcpus)? else { return Ok(()) };
+        let (moves, random, done) = (self.changes.moves, self.random.clone(), self.done.clone());
+        let changing = Changing::new(means, moves, ledger, places, random, done);
+        let stop = changing.stop();
+        self.thread = Some((Builder::new().spawn(move || changing.run())?, stop));
         Ok(())
     }
 
@@ -213,8 +211,7 @@ impl Attendant for Host {
             let ended = self.thread.take().map(|(thread, _)| thread.join());
             ended.transpose().ok().flatten().context("the host's thread failed")??;
         }
-        let count = self.saved.swap(0, Ordering::Relaxed);
-        (count > 0).then(|| Ok(serde_json::to_string(&Saved::of(count))?)).transpose()
+        self.done.say().map(|said| Ok(serde_json::to_string(&said)?)).transpose()
     }
 }
 
@@ -224,181 +221,6 @@ impl Drop for Host {
             stop.store(true, Ordering::Relaxed);
             let _ = thread.join();
         }
-    }
-}
-
-/// The thread that changes things.
-struct Changing {
-    inhibitor: Option<Inhibitor>,
-    is_inhibited: bool,
-    messenger: Option<Messenger>,
-    saver: Option<Saver>,
-    pulse: Option<Posting>,
-    saved: Arc<AtomicU64>,
-    places: Places,
-    moves: bool,
-    random: Random,
-    stop: Arc<AtomicBool>,
-}
-
-/// What it does at a time.
-#[derive(Clone, Copy)]
-enum Act {
-    Flip,
-    Move,
-    Send,
-    Save,
-    Post,
-}
-
-/// A function that interrupts one vCPU after the other.
-struct Posting {
-    pulse: Pulse,
-    /// Who knows how vCPUs are addressed.
-    messenger: Messenger,
-}
-
-impl Posting {
-    fn new(vm: &VirtualMachine) -> anyhow::Result<Self> {
-        Ok(Self { pulse: device::give(vm)?, messenger: vm.messenger()? })
-    }
-
-    /// Now and then it is taken from KVM; else another vCPU, vector and pace are chosen, which
-    /// routes its interrupts otherwise while they come.
-    fn change(&mut self, random: &mut Random) -> anyhow::Result<()> {
-        if random.one_in(8) {
-            return Ok(self.pulse.part()?);
-        }
-        let target = random.below(self.messenger.targets() as u64) as usize;
-        let Some(apic_id) = self.messenger.id(target) else { return Ok(()) };
-        let target = Target { apic_id, vector: random.pick(&VECTORS).0 };
-        let (period, count) = (random.pick(&PERIODS), random.pick(&COUNTS));
-        Ok(self.pulse.start(target, PAGE, period, count)?)
-    }
-}
-
-impl Changing {
-    fn run(mut self) -> anyhow::Result<()> {
-        let mut acts = Vec::new();
-        acts.extend(self.inhibitor.is_some().then_some(Act::Flip));
-        acts.extend(self.moves.then_some(Act::Move));
-        acts.extend(self.messenger.is_some().then_some(Act::Send));
-        acts.extend(self.saver.is_some().then_some(Act::Save));
-        acts.extend(self.pulse.is_some().then_some(Act::Post));
-        while !self.stop.load(Ordering::Relaxed) {
-            self.pause();
-            match self.random.pick(&acts) {
-                Act::Flip => self.flip()?,
-                Act::Move if !self.places.shift(&mut self.random)? => break,
-                Act::Move => {}
-                Act::Send => self.send()?,
-                Act::Save if !self.save()? => break,
-                Act::Save => {}
-                Act::Post => {
-                    let Self { pulse, random, .. } = &mut self;
-                    pulse.iter_mut().try_for_each(|pulse| pulse.change(random))?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn flip(&mut self) -> anyhow::Result<()> {
-        let Some(inhibitor) = &self.inhibitor else { return Ok(()) };
-        if self.is_inhibited { inhibitor.lift() } else { inhibitor.set() }?;
-        self.is_inhibited = !self.is_inhibited;
-        Ok(())
-    }
-
-    /// A few messages, one right behind the other.
-    fn send(&mut self) -> anyhow::Result<()> {
-        let Some(messenger) = &self.messenger else { return Ok(()) };
-        for _ in 0..self.random.pick(&[1, 2, 8, 32]) {
-            let target = self.random.below(messenger.targets() as u64) as usize;
-            messenger.send(target, self.random.pick(&VECTORS))?;
-        }
-        Ok(())
-    }
-
-    /// As for a migration; false if the guest has ended.
-    fn save(&mut self) -> anyhow::Result<bool> {
-        let Some(saver) = &self.saver else { return Ok(true) };
-        let is_done = saver.save_and_restore()?;
-        self.saved.fetch_add(u64::from(is_done), Ordering::Relaxed);
-        Ok(is_done)
-    }
-
-    /// All orders of magnitude are alike.
-    fn pause(&mut self) {
-        let (least, most) = PAUSES;
-        let exponent = u64::from(least) + self.random.below(u64::from(most - least));
-        let micros = (1 << exponent) + self.random.below(1 << exponent);
-        std::thread::sleep(Duration::from_micros(micros));
-    }
-}
-
-/// Where vCPUs are, and the processor that none of them has, which is this thread's.
-struct Places {
-    /// By vCPU: its thread and its processor.
-    vcpus: Vec<(Pid, usize)>,
-    free: usize,
-}
-
-impl Places {
-    /// As threads were begun: each on a processor of its own, and one left. None if the guest has
-    /// ended.
-    fn find(vcpus: u16) -> anyhow::Result<Option<Self>> {
-        let threads: Vec<(Pid, String)> = std::fs::read_dir("/proc/self/task")?
-            .flatten()
-            .filter_map(|entry| {
-                let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
-                let name = std::fs::read_to_string(entry.path().join("comm")).ok()?;
-                Some((pid, name.trim_end().to_owned()))
-            })
-            .collect();
-        let place = |vcpu: u16| {
-            let name = thread_name(vcpu);
-            let found = threads.iter().find(|(_, own)| *own == name);
-            let Some((pid, _)) = found else { return Ok(None) };
-            let pid = *pid;
-            let set = match sched_getaffinity(Some(pid)) {
-                Err(Errno::SRCH) => return Ok(None),
-                set => set?,
-            };
-            let mut cpus = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
-            let cpu = cpus.next().with_context(|| format!("{name} runs nowhere"))?;
-            anyhow::ensure!(cpus.next().is_none(), "{name} is not on one processor");
-            Ok(Some((pid, cpu)))
-        };
-        let vcpus = (0..vcpus).map(place).collect::<anyhow::Result<Option<Vec<_>>>>()?;
-        let Some(vcpus) = vcpus else { return Ok(None) };
-        let all = sched_getaffinity(None)?;
-        let is_free = |cpu: &usize| all.is_set(*cpu) && vcpus.iter().all(|(_, own)| own != cpu);
-        let free = (0..CpuSet::MAX_CPU).find(is_free).context("no processor is free")?;
-        put(None, free)?;
-        Ok(Some(Self { vcpus, free }))
-    }
-
-    /// Moves a vCPU to the free processor, and this thread to that which it leaves; false if the
-    /// guest has ended.
-    fn shift(&mut self, random: &mut Random) -> anyhow::Result<bool> {
-        let index = random.below(self.vcpus.len() as u64) as usize;
-        let (pid, own) = &mut self.vcpus[index];
-        if put(Some(*pid), self.free)? {
-            std::mem::swap(own, &mut self.free);
-            return put(None, self.free);
-        }
-        Ok(false)
-    }
-}
-
-/// Keeps a thread on a processor; false if there is no such thread any more.
-fn put(thread: Option<Pid>, cpu: usize) -> anyhow::Result<bool> {
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    match sched_setaffinity(thread, &set) {
-        Err(Errno::SRCH) => Ok(false),
-        done => done.map(|()| true).with_context(|| format!("cannot run on processor {cpu}")),
     }
 }
 
@@ -414,6 +236,7 @@ mod tests {
             sends: true,
             saves: true,
             posts: true,
+            raises: true,
         };
         let name = changes.step(7).expect("plain JSON");
         let (again, seed): (Changes, u64) = serde_json::from_str(&name).expect("the same");
@@ -422,12 +245,25 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_how_often_processors_were_saved() {
-        let line = serde_json::to_string(&Saved::of(3)).expect("plain JSON");
-        assert_eq!(Saved::in_line(&line), Some(3));
-        for other in ["", "saved", "{\"record\":\"mix\",\"count\":3}", "{\"record\":\"saved\"}"] {
-            assert_eq!(Saved::in_line(other), None, "{other}");
+    fn a_line_says_what_the_host_has_done_since_the_last() {
+        let done = Done::default();
+        assert!(done.say().is_none());
+        done.saved.fetch_add(3, Ordering::Relaxed);
+        done.raised.fetch_add(8, Ordering::Relaxed);
+        let line = serde_json::to_string(&done.say()).expect("plain JSON");
+        let said = Said::in_line(&line).expect("what was said");
+        assert_eq!((said.saved, said.raised), (3, 8));
+        assert!(done.say().is_none(), "once");
+        for other in ["", "host", "{\"record\":\"mix\",\"saved\":3,\"raised\":0}"] {
+            assert_eq!(Said::in_line(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn the_guest_says_where_its_ledger_is() {
+        let line = r#"{"record":"mix","apic":"xapic","cpus":3,"seed":1,"ledger":1052672}"#;
+        assert_eq!(Begins::in_line(line).map(|begins| begins.ledger), Some(0x10_1000));
+        assert!(Begins::in_line(r#"{"record":"end","ledger":1}"#).is_none());
     }
 
     #[test]

@@ -4,8 +4,10 @@
 //! A sender takes a ticket before it sends and hands it in when the command is done. A handler, at
 //! its beginning, has served all tickets that were taken by then. So a ticket that was handed in
 //! and is not served belongs to an interrupt that is still under way, or lost; two that merge, as
-//! those of one vector may, are served together.
+//! those of one vector may, are served together. The host does likewise for what it sends, in
+//! memory of the guest that [`FromHost`] is.
 
+use super::{lines, timer};
 use core::array;
 use core::sync::atomic::{AtomicU64, Ordering};
 use runtime::instruction;
@@ -21,16 +23,62 @@ pub const VECTORS: [u8; 4] = [COUNTED_VECTOR, 0xE4, 0xEB, 0x75];
 /// seventh on a core of some gigahertz. It must be longer than another sender may be held up, for
 /// whose announcement this one waits: a descriptor that has its notification under way, or a vCPU
 /// that is being kicked, is told of once.
-const PATIENCE: u32 = 1 << 18;
+pub const PATIENCE: u32 = 1 << 18;
 
 /// Ports that nothing is at, by the vector that is lost.
 const NOTICES: u16 = 0x0F00;
+
+/// Few take part; those beyond have no account and are never asked.
+pub const MOST: usize = 64;
 
 /// Of one vector to one processor.
 struct Account {
     taken: AtomicU64,
     handed_in: AtomicU64,
     served: AtomicU64,
+    /// What the host sent.
+    served_of_host: AtomicU64,
+}
+
+/// Tickets of the host, who alone writes here.
+#[repr(C)]
+pub struct Promise {
+    /// The last that was taken.
+    taken: AtomicU64,
+    /// The last whose interrupt KVM has accepted.
+    handed_in: AtomicU64,
+}
+
+/// All that the host writes into the guest's memory. It is told the address alone.
+#[repr(C, align(64))]
+pub struct FromHost {
+    /// By line of the I/O APIC.
+    pub lines: [Promise; lines::COUNT],
+    /// By APIC ID, since processors are numbered as they start, and kind. What the runtime counts
+    /// has no tickets of the host.
+    messages: [[Promise; VECTORS.len()]; MOST],
+}
+
+/// See there.
+pub static FROM_HOST: FromHost = FromHost {
+    lines: [const { Promise::new() }; lines::COUNT],
+    messages: [const { [const { Promise::new() }; VECTORS.len()] }; MOST],
+};
+
+impl Promise {
+    const fn new() -> Self {
+        Self { taken: AtomicU64::new(0), handed_in: AtomicU64::new(0) }
+    }
+
+    /// The last ticket that was taken: a handler serves those up to it.
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::SeqCst)
+    }
+
+    /// The last ticket of which the interrupt is on its way.
+    pub fn handed_in(&self) -> u64 {
+        self.handed_in.load(Ordering::SeqCst)
+    }
 }
 
 static ACCOUNTS: [[Account; VECTORS.len()]; MAX_CPUS] =
@@ -38,7 +86,12 @@ static ACCOUNTS: [[Account; VECTORS.len()]; MAX_CPUS] =
 
 impl Account {
     const fn new() -> Self {
-        Self { taken: AtomicU64::new(0), handed_in: AtomicU64::new(0), served: AtomicU64::new(0) }
+        Self {
+            taken: AtomicU64::new(0),
+            handed_in: AtomicU64::new(0),
+            served: AtomicU64::new(0),
+            served_of_host: AtomicU64::new(0),
+        }
     }
 }
 
@@ -78,8 +131,6 @@ impl Kind {
 
 /// Sends to those that are chosen, with tickets.
 pub fn send(kind: Kind, is_target: impl Fn(&Processor) -> bool, command: impl FnOnce()) {
-    // Few take part; those beyond have no account and are never asked.
-    const MOST: usize = 64;
     let mut tickets: [Option<u64>; MOST] = array::from_fn(|_| None);
     let targets = || processor::all().take(MOST).filter(|target| is_target(target));
     for target in targets() {
@@ -98,21 +149,38 @@ pub fn serve(own: &Processor, vector: u8) {
     let Some(index) = VECTORS.iter().position(|one| *one == vector) else { return };
     let account = Kind(index).account(own);
     account.served.store(account.taken.load(Ordering::SeqCst), Ordering::Release);
+    if let Some(of_host) = FROM_HOST.messages.get(own.apic_id() as usize) {
+        account.served_of_host.store(of_host[index].taken(), Ordering::Release);
+    }
 }
 
 /// Ends the guest if an interrupt was sent to this processor and does not come. Nothing may hold
 /// interrupts back: they are enabled, the task priority is zero, none is in service.
 pub fn audit(own: &Processor) {
     for kind in (0..VECTORS.len()).map(Kind) {
-        let sent = kind.account(own).handed_in.load(Ordering::SeqCst);
-        let mut rounds = 0;
-        while !kind.has_served(own, sent) {
-            rounds += 1;
-            if rounds > PATIENCE {
-                // Who looks on knows at once; who runs the guest, when it is over.
-                instruction::out8(NOTICES | u16::from(kind.vector()), 0);
-                power::off(Status::Lost);
-            }
+        let account = kind.account(own);
+        let sent = account.handed_in.load(Ordering::SeqCst);
+        wait_for(kind.vector(), PATIENCE, || kind.has_served(own, sent));
+        let of_host = FROM_HOST.messages.get(own.apic_id() as usize);
+        if let Some(of_host) = of_host.filter(|_| !kind.is_counted()) {
+            let sent = of_host[kind.0].handed_in();
+            let served = || account.served_of_host.load(Ordering::Acquire);
+            wait_for(kind.vector(), PATIENCE, || served() >= sent);
+        }
+    }
+    lines::audit(own);
+    timer::audit(own);
+}
+
+/// Waits for what a pending interrupt does, and ends the guest if it does not come.
+pub fn wait_for(vector: u8, patience: u32, has_come: impl Fn() -> bool) {
+    let mut rounds = 0;
+    while !has_come() {
+        rounds += 1;
+        if rounds > patience {
+            // Who looks on knows at once; who runs the guest, when it is over.
+            instruction::out8(NOTICES | u16::from(vector), 0);
+            power::off(Status::Lost);
         }
     }
 }

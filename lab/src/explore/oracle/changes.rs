@@ -15,6 +15,8 @@ pub struct Changes {
     pub saves: u64,
     /// How many interrupts of functions the IOMMU posted.
     pub posts: u64,
+    /// How often lines of the guest's I/O APIC were raised, as the host said soon after.
+    pub raises: u64,
 }
 
 impl Changes {
@@ -24,5 +26,6 @@ impl Changes {
         self.moves += other.moves;
         self.saves += other.saves;
         self.posts += other.posts;
+        self.raises += other.raises;
     }
 }

@@ -2,7 +2,7 @@
 //! like one of a kernel without faults.
 
 use crate::protocol::FromAgent;
-use crate::workload::mix::Saved;
+use crate::workload::mix::Said;
 use arch::time::Picoseconds;
 use bench::Outcome;
 use serde::Serialize;
@@ -42,8 +42,8 @@ pub(super) struct Ear {
     /// Since when no vCPU has been in its guest.
     silent: Option<Picoseconds>,
     end: Option<End>,
-    /// How often processors were saved, by what was said since the last look.
-    saves: u64,
+    /// How often processors were saved and lines were raised, by what was said since the last look.
+    done: (u64, u64),
 }
 
 impl Ear {
@@ -80,9 +80,9 @@ impl Ear {
         self.end.as_ref()
     }
 
-    /// How often processors were saved and restored since the last call.
-    pub fn take_saves(&mut self) -> u64 {
-        std::mem::take(&mut self.saves)
+    /// How often processors were saved and restored, and lines were raised, since the last call.
+    pub fn take_done(&mut self) -> (u64, u64) {
+        std::mem::take(&mut self.done)
     }
 
     /// Takes in what the agent says; how the guest ended, when that is said.
@@ -97,7 +97,9 @@ impl Ear {
             }
             let message = std::mem::take(&mut self.message);
             let said: Option<FromAgent> = serde_json::from_slice(&message).ok();
-            self.saves += said.as_ref().map_or(0, saves);
+            if let Some(Said { saved, raised, .. }) = said.as_ref().and_then(done) {
+                self.done = (self.done.0 + saved, self.done.1 + raised);
+            }
             let end = said.as_ref().and_then(self::end);
             if self.end.is_none() && end.is_some() {
                 (self.end, heard) = (end.clone(), end);
@@ -107,10 +109,10 @@ impl Ear {
     }
 }
 
-/// How often a message says that processors were saved and restored.
-fn saves(message: &FromAgent) -> u64 {
-    let FromAgent::Progress(line) = message else { return 0 };
-    Saved::in_line(line).unwrap_or(0)
+/// What a message says that the host has done.
+fn done(message: &FromAgent) -> Option<Said> {
+    let FromAgent::Progress(line) = message else { return None };
+    Said::in_line(line)
 }
 
 /// What a message says of the guest's end.
@@ -167,12 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_says_to_have_saved_is_counted_once() {
+    fn what_the_host_says_to_have_done_is_counted_once() {
         let mut ear = Ear::default();
-        let line = r#"{"progress":"{\"record\":\"saved\",\"count\":2}"}"#.to_owned() + "\n";
+        let line =
+            r#"{"progress":"{\"record\":\"host\",\"saved\":2,\"raised\":7}"}"#.to_owned() + "\n";
         ear.hear(line.repeat(2).as_bytes());
-        ear.hear(b"{\"progress\":\"saved\"}\n\"standby\"\n");
-        assert_eq!((ear.take_saves(), ear.take_saves()), (4, 0));
+        ear.hear(b"{\"progress\":\"host\"}\n\"standby\"\n");
+        assert_eq!((ear.take_done(), ear.take_done()), ((4, 14), (0, 0)));
         assert_eq!(ear.end(), None);
     }
 

@@ -27,6 +27,8 @@ struct Case {
     said_to_run: bool,
     host: Activity,
     enters_again: bool,
+    /// The guest has said that an interrupt is lost.
+    gives_up: bool,
 }
 
 const ASLEEP: Case = Case {
@@ -38,6 +40,7 @@ const ASLEEP: Case = Case {
     said_to_run: false,
     host: Activity::Halted,
     enters_again: false,
+    gives_up: false,
 };
 const ASLEEP_WITH_NOTHING: Case = Case { requested: None, ..ASLEEP };
 
@@ -108,6 +111,10 @@ impl Case {
         let mut happens = |event| oracle.observe(&Record { at: Picoseconds(1), cpu, event });
         happens(Event::Entry { vcpu, injected: 0, rip });
         let (info1, info2, interrupt_info) = (0, 0, 0);
+        if self.gives_up {
+            let (code, info1) = (ExitCode::IoPort, 0x0FE4 << 16 | 1);
+            happens(Event::SvmExit { vcpu, code, info1, info2, interrupt_info, rip });
+        }
         let code = self.code;
         happens(Event::SvmExit { vcpu, code, info1, info2, interrupt_info, rip });
         if self.enters_again {
@@ -136,6 +143,8 @@ fn a_vcpu_that_sleeps_on_an_idle_processor_has_nothing_that_it_would_take() {
     }
     let behind = Case { in_service: Some(0x35), ..ASLEEP };
     assert_eq!(behind.judge(), [(Rule::InService, 0x35)], "one in service holds it back");
+    let given_up = Case { gives_up: true, ..ASLEEP };
+    assert_eq!(given_up.judge(), [(Rule::Lost, 0xE4)], "who ends sleeps on");
     let above = Case { task_priority: 0x2F, in_service: Some(0x2E), ..ASLEEP };
     assert_eq!(above.judge(), [(Rule::Asleep, 0x31)], "a higher class");
 }

@@ -54,7 +54,7 @@ impl Forms for Report {
 
 impl Report {
     fn grid(&self) -> Grid {
-        const COLUMNS: [&str; 14] = [
+        const COLUMNS: [&str; 15] = [
             "strategy",
             "windows",
             "virtual_ms",
@@ -64,6 +64,7 @@ impl Report {
             "moved",
             "saved",
             "posted",
+            "raised",
             "pairs",
             "even",
             "next",
@@ -87,6 +88,7 @@ impl Report {
                 Value::Count(row.changes.moves),
                 Value::Count(row.changes.saves),
                 Value::Count(row.changes.posts),
+                Value::Count(row.changes.raises),
                 Value::Count(row.coverage.pairs),
                 Value::Count(row.even_pairs),
                 Value::Number(row.coverage.next_window, 2),

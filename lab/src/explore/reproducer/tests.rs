@@ -32,8 +32,13 @@ fn each_guest_and_what_its_host_changes_is_a_program_without_a_warning() {
     let flips = [None].into_iter().chain(Flip::ALL.map(Some));
     for (number, flip) in flips.enumerate() {
         let is_odd = number % 2 == 1;
-        let changes =
-            Changes { flip, moves: is_odd, sends: !is_odd, saves: number > 2, posts: false };
+        let changes = Changes {
+            flip,
+            moves: is_odd,
+            sends: !is_odd,
+            saves: number > 2,
+            ..Changes::default()
+        };
         let mix = Mix {
             apic: if is_odd { "xapic" } else { "x2apic" }.into(),
             vcpus: if number == 2 { 64 } else { 3 },
@@ -77,11 +82,14 @@ fn names_that_would_be_code_are_refused() {
 }
 
 #[test]
-fn a_guest_that_has_a_function_has_no_program() {
+fn a_guest_that_has_a_function_or_lines_has_no_program() {
     let mut finding = example();
     finding.mix.changes.posts = true;
     let error = files(&finding).expect_err("a function").to_string();
     assert!(error.contains("--with device"), "{error}");
+    finding.mix.changes = Changes { raises: true, ..Changes::default() };
+    let error = files(&finding).expect_err("lines").to_string();
+    assert!(error.contains("--with lines"), "{error}");
 }
 
 #[test]

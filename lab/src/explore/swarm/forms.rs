@@ -35,7 +35,8 @@ impl Forms for Swarm {
         let mut text = String::from(
             "switched: how often AVIC or APICv was on for a vCPU at one look and off at the next, \
              or the other way round; moved: how often a vCPU entered its guest on another CPU; \
-             saved: how often all were stopped, saved and restored.",
+             saved: how often all were stopped, saved and restored; raised: how often lines of the \
+             I/O APIC were.",
         );
         if self.batches.len() > MOST_ROWS {
             text += " Only configurations that show something have a row; JSON has all.";
@@ -78,9 +79,10 @@ impl Swarm {
     }
 
     fn grid(&self) -> Grid {
-        const COLUMNS: [&str; 18] = [
+        const COLUMNS: [&str; 20] = [
             "batch", "apic", "vCPUs", "polls", "timer", "flip", "moves", "sends", "saves", "posts",
-            "windows", "pairs", "switched", "moved", "saved", "posted", "CPU_s", "alarms",
+            "raises", "windows", "pairs", "switched", "moved", "saved", "posted", "raised",
+            "CPU_s", "alarms",
         ];
         let mut grid = Grid::new("By configuration", &COLUMNS);
         let is_short = self.batches.len() <= MOST_ROWS;
@@ -107,12 +109,14 @@ impl Swarm {
                 yes(changes.sends),
                 yes(changes.saves),
                 yes(changes.posts),
+                yes(changes.raises),
                 Value::Count(batch.windows),
                 Value::Count(batch.pairs),
                 Value::Count(batch.changes.switches),
                 Value::Count(batch.changes.moves),
                 Value::Count(batch.changes.saves),
                 Value::Count(batch.changes.posts),
+                Value::Count(batch.changes.raises),
                 Value::Number(batch.cpu_seconds, 1),
                 Value::text(alarms.collect::<Vec<_>>().join("; ")),
             ]);

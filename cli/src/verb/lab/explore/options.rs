@@ -91,6 +91,8 @@ pub(super) enum With {
     /// Interrupts of a function that the guest was given, which an IOMMU posts to one vCPU after
     /// the other
     Device,
+    /// Lines of the guest's I/O APIC raised, most of them level-triggered, as by emulated devices
+    Lines,
 }
 
 impl With {
@@ -101,7 +103,8 @@ impl With {
             Self::BlockIrq => Flip::BlockIrq,
             Self::ApicId => Flip::ApicId,
             Self::Pit => Flip::Pit,
-            Self::Migration | Self::Messages | Self::SaveRestore | Self::Device => return None,
+            Self::Migration | Self::Messages | Self::SaveRestore => return None,
+            Self::Device | Self::Lines => return None,
         })
     }
 }
@@ -188,6 +191,7 @@ impl Subject {
             sends: self.with.contains(&With::Messages),
             saves: self.with.contains(&With::SaveRestore),
             posts: self.with.contains(&With::Device),
+            raises: self.with.contains(&With::Lines),
         };
         let usual = Mix { seed: self.seed, changes, ..Mix::default() };
         let apic = self.apic.clone().unwrap_or(usual.apic);
