@@ -50,20 +50,24 @@ impl Line {
     /// From now on it is nobody's: what [`Self::give`] is told, or nothing if it was nobody's.
     fn take(&self) -> Option<Taken> {
         let place = self.place.load(Ordering::SeqCst);
-        let taken = Taken((place & !NOBODY) + CHANGE | NOBODY);
+        let taken = ((place & !NOBODY) + CHANGE) | NOBODY;
         let is_given = place & NOBODY != NOBODY;
         let put = |to| self.place.compare_exchange(place, to, Ordering::SeqCst, Ordering::SeqCst);
-        (is_given && put(taken.0).is_ok()).then_some(taken)
+        (is_given && put(taken).is_ok()).then_some(Taken { place: taken, from: place & NOBODY })
     }
 
     /// From now on it is a processor's.
-    fn give(&self, Taken(place): Taken, processor: u64) {
-        self.place.store((place & !NOBODY) + CHANGE | processor, Ordering::SeqCst);
+    fn give(&self, taken: &Taken, processor: u64) {
+        self.place.store(((taken.place & !NOBODY) + CHANGE) | processor, Ordering::SeqCst);
     }
 }
 
 /// A line that is nobody's, until it is given again.
-struct Taken(u64);
+struct Taken {
+    place: u64,
+    /// The processor that had it.
+    from: u64,
+}
 
 /// Whether there are any.
 pub fn are_on() -> bool {
@@ -79,7 +83,7 @@ pub fn begin() {
         io_apic::with(|window| {
             window.set_entry(pin(index), entry(index, target, DestinationMode::Physical, false));
         });
-        LINES[index].give(Taken(NOBODY), target.index() as u64);
+        LINES[index].give(&Taken { place: NOBODY, from: NOBODY }, target.index() as u64);
     }
 }
 
@@ -132,16 +136,15 @@ fn rewrite(window: &mut Window, index: usize) {
 
 fn give(window: &mut Window, index: usize, target: u64, new: RedirectionEntry) {
     let (line, old) = (&LINES[index], window.entry(pin(index)));
-    let before = line.place.load(Ordering::SeqCst) & NOBODY;
     let Some(taken) = line.take() else { return };
     window.set_lower_half(pin(index), old.with_is_masked(true));
     if window.entry(pin(index)).remote_irr() {
         window.set_lower_half(pin(index), old);
-        return line.give(taken, before);
+        return line.give(&taken, taken.from);
     }
     window.set_entry(pin(index), new.with_is_masked(true));
     window.set_lower_half(pin(index), new);
-    line.give(taken, target);
+    line.give(&taken, target);
 }
 
 /// What handles all of them.
@@ -171,7 +174,7 @@ fn handle(frame: &mut Frame) {
     }
     apic::end_of_interrupt();
     if let Some((taken, target)) = moved {
-        line.give(taken, target);
+        line.give(&taken, target);
     }
 }
 
