@@ -6,6 +6,8 @@ use crate::error::BenchError;
 use crate::tickets::Tickets;
 use std::sync::{Arc, Mutex, PoisonError};
 
+// The guest has the same numbers: guest/benchmark/src/mix/lines.rs.
+
 /// How many there are, which is also how many accounts of a ledger come first.
 pub const LINES: usize = 4;
 /// The pins, of which the edge-triggered one is [`EDGE`].

@@ -13,7 +13,7 @@ use std::time::Duration;
 const PAUSES: (u32, u32) = (4, 10);
 
 /// APIC IDs for which the guest's ledger has accounts, behind those of the lines: one for each
-/// vector.
+/// vector. The guest's `mix::ledger::FromHost` is laid out so.
 const APIC_IDS: usize = 64;
 /// The vector that the guest only counts has no tickets of the host.
 const COUNTED: usize = 0;
