@@ -2,8 +2,9 @@
 //! processor sends, spins and halts as numbers of its own say, in all ways of one mode of the APIC.
 //! Now and then the first falls silent for a while: who was not woken then sleeps on. It measures
 //! nothing and keeps one promise: none halts with interrupts disabled or its priority raised, nor
-//! in a handler. It ends if an interrupt is lost ([`ledger`]).
+//! in a handler. It ends if an interrupt is lost, or comes unasked ([`ledger`]).
 
+mod functions;
 mod ledger;
 mod lines;
 mod numbers;
@@ -31,6 +32,9 @@ const SILENCE: u64 = 1 << 21;
 const PRIORITIES: [u32; 2] = [0xF0, 0x70];
 /// Of so many interrupts one is handled for long.
 const LINGERS: u64 = 8;
+/// Of eight halts, those for which a timer is started: what it wakes would hide that nobody else
+/// does.
+const HALTS_WITH_TIMER: u64 = 2;
 
 /// By processor: what its handlers choose by.
 static HANDLERS: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
@@ -40,7 +44,8 @@ pub fn run(selection: &Selection, mode: Mode) {
     SEED.store(selection.seed, Ordering::Relaxed);
     apic::measure_timer_rate();
     let uncounted = VECTORS.into_iter().filter(|vector| *vector != COUNTED_VECTOR);
-    uncounted.for_each(|vector| interrupt::set_handler(vector, handle));
+    let handled = uncounted.chain(functions::VECTORS);
+    handled.for_each(|vector| interrupt::set_handler(vector, handle));
     interrupt::set_handler(timer::VECTOR, timer::handle);
     if selection.lines {
         lines::begin();
@@ -78,9 +83,15 @@ fn take_part(_: usize) {
             continue;
         }
         match numbers.below(16) {
-            0..8 => halt_until(|| own.arrival_count() != seen),
-            8..12 => send(own, &mut numbers),
-            12 => timer::start(own, &mut numbers),
+            action @ 0..8 => {
+                // What a kernel does that has nothing to do until then.
+                if action < HALTS_WITH_TIMER {
+                    timer::start(own, &mut numbers);
+                }
+                halt_until(|| own.arrival_count() != seen);
+            }
+            8..11 => send(own, &mut numbers),
+            11 | 12 => timer::start(own, &mut numbers),
             13 | 14 => with_priorities(&mut numbers),
             _ => without_interrupts(|| wait(&mut numbers)),
         }
@@ -95,6 +106,7 @@ fn take_part(_: usize) {
 fn handle(frame: &mut Frame) {
     let own = processor::current();
     ledger::serve(own, frame.vector as u8);
+    functions::serve(own, frame.vector as u8);
     own.arrivals.count.fetch_add(1, Ordering::Release);
     with_numbers(own, linger);
     apic::end_of_interrupt();

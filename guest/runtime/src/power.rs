@@ -25,6 +25,8 @@ pub enum Status {
     Panicked = 2,
     /// An interrupt that was sent did not come, although nothing held it back.
     Lost = 3,
+    /// An interrupt came that nobody had sent.
+    Unasked = 4,
 }
 
 /// Ends the machine's run.

@@ -58,8 +58,13 @@ impl Pulse {
         Ok(Self { function, registers, _ram: ram, vm, vector, is_connected: false })
     }
 
-    /// Sends `count` interrupts, one each `period_ns`, each after a write to guest memory at
-    /// `page`.
+    /// Sends nothing more of what it was started for.
+    pub fn stop(&self) -> Result<(), BenchError> {
+        self.write(CONTROL, 0)
+    }
+
+    /// Sends `count` interrupts, one each `period_ns`, each after a write of 16 bytes to guest
+    /// memory at `page`: its number, from 1 on, and the time.
     pub fn start(
         &mut self,
         target: Target,

@@ -31,6 +31,17 @@ impl Tickets {
         Ok(ticket)
     }
 
+    /// Where an account is, in the guest's memory.
+    pub fn address(&self, account: usize) -> u64 {
+        self.at.saturating_add(account as u64 * ACCOUNT)
+    }
+
+    /// Both words of an account become zero, of one that a device writes otherwise.
+    pub fn clear(&self, account: usize) -> Result<(), BenchError> {
+        self.write(account, 0, 0)?;
+        self.write(account, 8, 0)
+    }
+
     /// Hands a ticket in: its interrupt is on its way.
     pub fn hand_in(&self, account: usize, ticket: u64) -> Result<(), BenchError> {
         self.write(account, 8, ticket)
@@ -59,6 +70,8 @@ mod tests {
         tickets.hand_in(2, ticket).expect("an account");
         let word = |at| ram.memory().load::<u64>(GuestAddress(at), Ordering::SeqCst).expect("RAM");
         assert_eq!((word(0x1020), word(0x1028), word(0x1010)), (2, 2, 0));
+        tickets.clear(2).expect("an account");
+        assert_eq!((word(tickets.address(2)), word(0x1028)), (0, 0));
         assert!(tickets.take(3).is_err(), "no such account");
         for at in [1 << 16, u64::MAX] {
             assert!(Tickets::new(ram.clone(), at, 1).take(0).is_err(), "{at:#x}");

@@ -13,8 +13,11 @@ use std::time::Duration;
 const PAUSES: (u32, u32) = (4, 10);
 
 /// APIC IDs for which the guest's ledger has accounts, behind those of the lines: one for each
-/// vector. The guest's `mix::ledger::FromHost` is laid out so.
+/// vector, and then two for what functions send. The guest's `mix::ledger::FromHost` is laid out
+/// so.
 const APIC_IDS: usize = 64;
+const FUNCTIONS: usize = LINES + APIC_IDS * VECTORS.len();
+const ACCOUNTS: usize = FUNCTIONS + 2 * APIC_IDS;
 /// The vector that the guest only counts has no tickets of the host.
 const COUNTED: usize = 0;
 
@@ -31,14 +34,13 @@ pub(super) struct Means {
 impl Means {
     /// What these changes need of a virtual machine that does not run yet.
     pub fn of(changes: Changes, vm: &VirtualMachine) -> anyhow::Result<Self> {
-        let accounts = LINES + APIC_IDS * VECTORS.len();
         Ok(Self {
             inhibitor: changes.flip.map(|flip| vm.inhibitor(flip.inhibit())).transpose()?,
             messenger: changes.sends.then(|| vm.messenger()).transpose()?,
             saver: changes.saves.then(|| vm.saver()),
             pulse: changes.posts.then(|| Posting::new(vm)).transpose()?,
             raiser: changes.raises.then(|| vm.raiser()),
-            ledger: Box::new(vm.tickets(accounts)),
+            ledger: Box::new(vm.tickets(ACCOUNTS)),
         })
     }
 }
@@ -125,8 +127,10 @@ impl Changing {
                 Act::Save if !self.save()? => break,
                 Act::Save => {}
                 Act::Post => {
-                    let Self { pulse, random, .. } = &mut self;
-                    pulse.iter_mut().try_for_each(|pulse| pulse.change(random))?;
+                    let Self { pulse, random, tickets, .. } = &mut self;
+                    if let Some(pulse) = pulse {
+                        pulse.change(random, tickets, FUNCTIONS, APIC_IDS)?;
+                    }
                 }
                 Act::Raise => self.raise()?,
             }
@@ -147,11 +151,13 @@ impl Changing {
         for _ in 0..self.random.pick(&[1, 2, 8, 32]) {
             let target = self.random.below(messenger.targets() as u64) as usize;
             let kind = self.random.below(VECTORS.len() as u64) as usize;
-            let id = messenger.id(target).map(usize::from);
-            let Some(id) = id.filter(|id| *id < APIC_IDS && kind != COUNTED) else {
+            if kind == COUNTED {
                 messenger.send(target, VECTORS[kind])?;
                 continue;
-            };
+            }
+            let id = messenger.id(target).map(usize::from);
+            // The guest has no account of others, and what comes without a ticket is a fault.
+            let Some(id) = id.filter(|id| *id < APIC_IDS) else { continue };
             let account = LINES + id * VECTORS.len() + kind;
             let ticket = self.tickets.take(account)?;
             messenger.send(target, VECTORS[kind])?;
