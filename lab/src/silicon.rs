@@ -3,6 +3,7 @@
 pub(crate) mod remapping;
 
 use arch::address::SystemPhysical;
+use arch::identity::ApicId;
 use arch::svm::vmcb::{SIZE, Vmcb, control};
 use arch::vmx::apicv::{NotificationControl, POSTED_CONTROL_OFFSET};
 use arch::vmx::control::{PrimaryControls, TertiaryControls};
@@ -42,16 +43,18 @@ pub(crate) fn descriptor(machine: &Machine, block: SystemPhysical) -> Option<Sys
     (address != 0).then_some(SystemPhysical(address))
 }
 
-/// Whether what is posted into a vCPU's descriptor is announced as to one that runs: by the vector
-/// at which its processor looks into the descriptor, and not by one of the hypervisor's.
-/// [SDM3 "Posted-Interrupt Processing"]
-pub(crate) fn is_announced_as_running(machine: &Machine, block: SystemPhysical) -> bool {
-    let Some(vmcs) = vmcs(machine, block) else { return false };
-    let Some(descriptor) = descriptor(machine, block) else { return false };
+/// To which APIC what is posted into a vCPU's descriptor is announced, if that is by the vector at
+/// which a processor looks into the descriptor of the vCPU that it runs, and not by one of the
+/// hypervisor's. [SDM3 "Posted-Interrupt Processing"]
+pub(crate) fn announced_as_running(machine: &Machine, block: SystemPhysical) -> Option<ApicId> {
+    let vmcs = vmcs(machine, block)?;
+    let descriptor = descriptor(machine, block)?;
     let control = machine.memory.read_u64(descriptor.offset(POSTED_CONTROL_OFFSET)).unwrap_or(0);
     let control = NotificationControl::from_bits(control);
     let own = vmcs.get(field::control::POSTED_INTERRUPT_VECTOR);
-    !control.is_suppressed() && u64::from(control.vector()) == own
+    let is_x2apic = machine.state.cpus.first()?.apic.is_x2apic();
+    let is_announced = !control.is_suppressed() && u64::from(control.vector()) == own;
+    is_announced.then(|| ApicId(control.apic_id(is_x2apic)))
 }
 
 /// Whether a guest's processors post to each other by themselves. [SDM3 "IPI Virtualization"]

@@ -173,7 +173,7 @@ pub(super) fn cause((rule, way, text): &Key) -> String {
             });
             format!("{}-{:08x}", rule.name(), mixed as u32)
         }
-        Rule::Lost => rule.name().into(),
+        Rule::Lost | Rule::Unasked => rule.name().into(),
         _ => format!("{}-{}", rule.name(), way.word()),
     }
 }

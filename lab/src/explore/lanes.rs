@@ -52,7 +52,8 @@ fn state(alarm: &Alarm) -> &'static str {
     match alarm.rule {
         Rule::Asleep | Rule::SaidToRun | Rule::InService => "asleep",
         Rule::NotTaken | Rule::Lost => "not taken",
-        Rule::Console | Rule::Ended => "there",
+        Rule::Elsewhere => "said to be elsewhere",
+        Rule::Console | Rule::Ended | Rule::Unasked => "there",
     }
 }
 

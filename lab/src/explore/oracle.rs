@@ -4,13 +4,16 @@ mod changes;
 mod end;
 mod page;
 mod rule;
+mod said;
 mod vcpu;
+mod wait;
 
 pub use changes::Changes;
 pub use end::{End, SILENCE};
 pub use rule::{Rule, Way};
-pub(super) use vcpu::{PATIENCE_ASLEEP, svm_halts, vmx_halts};
 pub use vcpu::{Place, Vcpu};
+pub(super) use vcpu::{svm_halts, vmx_halts};
+pub(super) use wait::PATIENCE_ASLEEP;
 
 use crate::silicon::remapping::{Posting, Route};
 use arch::address::Device;
@@ -22,7 +25,7 @@ use board::Machine;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use trace::{Event, Record, VirtualCpu};
-use vcpu::Verdict;
+use wait::Verdict;
 
 /// Virtual time between two looks at the machine. It decides when an alarm is raised, not what is
 /// one.
@@ -103,8 +106,8 @@ pub struct Oracle {
     line: Vec<u8>,
     /// What the host's agent says, and whether anybody runs.
     ear: end::Ear,
-    /// What the guest said to be lost since the last look.
-    lost: Vec<Alarm>,
+    /// What the guest said to be wrong since the last look.
+    notices: Vec<Alarm>,
     /// Whether it ever did: its end, which follows, tells nothing new, nor does who sleeps then.
     is_noticed: bool,
     alarms: Vec<Alarm>,
@@ -113,9 +116,9 @@ pub struct Oracle {
     pub(super) records: Option<Vec<Record>>,
 }
 
-/// The upper half of a port at which the guest says that an interrupt is lost; the lower one is the
-/// vector.
-const NOTICE: u64 = 0x0F;
+/// Upper halves of ports at which the guest says that an interrupt is lost, or that nobody sent
+/// one; the lower half is the vector.
+const NOTICES: [(u64, Rule); 2] = [(0x0F, Rule::Lost), (0x0D, Rule::Unasked)];
 /// [SDM3 "Basic VM-Exit Reasons"]
 const VMX_IO: u32 = 30;
 
@@ -205,20 +208,19 @@ impl Oracle {
         }
     }
 
-    /// What the guest says by a port: that an interrupt is lost. Both vendors have the port in
-    /// bits 31:16. [APM2 "EXITINFO1 for IOIO Intercept"] [SDM3 "Exit Qualification for I/O
-    /// Instructions"]
+    /// What the guest says by a port: which interrupt is lost or was not sent. Both vendors have
+    /// the port in bits 31:16. [APM2 "EXITINFO1 for IOIO Intercept"] [SDM3 "Exit Qualification for
+    /// I/O Instructions"]
     fn notice(&mut self, record: &Record, vcpu: VirtualCpu, information: u64) {
         let port = information >> 16;
-        if port >> 8 & 0xFF != NOTICE {
-            return;
-        }
+        let notice = NOTICES.iter().find(|(upper, _)| port >> 8 & 0xFF == *upper);
+        let Some((_, rule)) = notice else { return };
         self.is_noticed = true;
-        self.lost.push(Alarm {
+        self.notices.push(Alarm {
             vcpu: vcpu.0.0,
             cpu: record.cpu.0,
             vector: port as u8,
-            ..Alarm::said(Rule::Lost, record.at, "")
+            ..Alarm::said(*rule, record.at, "")
         });
     }
 
@@ -275,11 +277,11 @@ impl Oracle {
     /// Looks at the machine, which stands between two events.
     pub fn look(&mut self, machine: &Machine) {
         let now = machine.state.now;
-        // Who is held up may be about to announce it.
-        let lost = std::mem::take(&mut self.lost);
-        if !vcpu::is_anybody_held(machine) {
-            lost.into_iter().for_each(|alarm| self.raise(alarm));
-        }
+        // Who is held up may be about to announce what is missing, but sends nothing twice.
+        let is_held = wait::is_anybody_held(machine);
+        let notices = std::mem::take(&mut self.notices);
+        let counts = notices.into_iter().filter(|one| one.rule == Rule::Unasked || !is_held);
+        counts.for_each(|alarm| self.raise(alarm));
         // A guest that has given up sends nothing, and nobody runs it again.
         if !self.is_noticed {
             self.judge(machine);
@@ -295,7 +297,8 @@ impl Oracle {
             .into_iter()
             .map(|(key, mut vcpu)| {
                 self.changes.switches += u64::from(vcpu.is_switched(machine));
-                if let Some(Verdict { wrong, since }) = vcpu.judge(machine, &postings) {
+                let verdicts = vcpu.judge(machine, &postings);
+                for Verdict { wrong, since } in verdicts.into_iter().flatten() {
                     let place = vcpu.place_of_requests(machine).map_or(0, |place| place.0);
                     let came = || self.ways.get(&place).copied().unwrap_or(Way::Software);
                     self.raise(Alarm {

@@ -6,7 +6,7 @@
 //! interrupt that waited for long although nothing held it back.
 
 use super::finding::{Finding, Place};
-use super::oracle::PATIENCE_ASLEEP;
+use super::oracle::{PATIENCE_ASLEEP, Rule};
 use super::stage::Mix;
 use crate::workload::mix::Flip;
 use anyhow::ensure;
@@ -48,8 +48,9 @@ modules:
 pub type File = (&'static str, String);
 
 /// The files, for a folder of their own. Fails for a finding of a guest that was given a function,
-/// which no program brings, or whose lines the host raises, and for one whose names are not a
-/// kernel's: a finding is a file that others may have written, and what comes of it is compiled.
+/// which no program brings, or whose lines the host raises, for one of an interrupt that nobody
+/// sent, and for one whose names are not a kernel's: a finding is a file that others may have
+/// written, and what comes of it is compiled.
 pub fn files(finding: &Finding) -> anyhow::Result<Vec<File>> {
     ensure!(
         !finding.mix.changes.posts,
@@ -60,6 +61,11 @@ pub fn files(finding: &Finding) -> anyhow::Result<Vec<File>> {
         !finding.mix.changes.raises,
         "the host of this finding raises lines of the I/O APIC (--with lines), which the C program \
          does not. lab explore replay --trace FILE shows what happened"
+    );
+    ensure!(
+        finding.alarm.rule != Rule::Unasked,
+        "this finding is of an interrupt that nobody sent, and the C program tells of those that \
+         come late. lab explore replay --trace FILE shows what happened"
     );
     let release = &finding.release;
     ensure!(is_name(release), "the finding's release is not one of a kernel: {release:?}");

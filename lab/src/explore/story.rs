@@ -59,20 +59,20 @@ fn what(alarm: &Alarm) -> String {
     let (title, since) = (rule.title(), since(alarm));
     match rule {
         Rule::Console | Rule::Ended => format!("{title}: {text}"),
-        Rule::Lost => {
+        Rule::Lost | Rule::Unasked => {
             format!("{title}: vector {vector:#x}, says the guest of {vcpu:#x} on CPU {cpu}")
+        }
+        Rule::Elsewhere => {
+            format!("{title}{}: the one of {vcpu:#x}, for {since} on CPU {cpu}", to_whom(*way))
         }
         Rule::InService => format!(
             "{title}: vector {vector:#x}, for {since} at the one of {vcpu:#x} on CPU {cpu}, which is \
              idle"
         ),
-        Rule::SaidToRun => {
-            let whom = match way {
-                Way::Device => ", to functions that interrupt it",
-                _ => "",
-            };
-            format!("{title}{whom}: the one of {vcpu:#x}, for {since} on CPU {cpu}, which is idle")
-        }
+        Rule::SaidToRun => format!(
+            "{title}{}: the one of {vcpu:#x}, for {since} on CPU {cpu}, which is idle",
+            to_whom(*way)
+        ),
         Rule::Asleep => format!(
             "{title}: vector {vector:#x}, {}, for {since} at the one of {vcpu:#x} on CPU {cpu}, \
              which is idle",
@@ -85,8 +85,16 @@ fn what(alarm: &Alarm) -> String {
     }
 }
 
+/// Who is told what is not so, where it is not the guest's other processors.
+fn to_whom(way: Way) -> &'static str {
+    if way == Way::Device { ", to functions that interrupt it" } else { "" }
+}
+
 /// When the vCPU left for good, and who sent the vector that waits.
 fn how(alarm: &Alarm, records: &[Record]) -> String {
+    if alarm.rule == Rule::Elsewhere {
+        return whence(alarm, records);
+    }
     let own = VirtualCpu(SystemPhysical(alarm.vcpu));
     let since = alarm.since;
     let before = || records.iter().rev().filter(move |record| record.at <= since);
@@ -121,8 +129,10 @@ fn how(alarm: &Alarm, records: &[Record]) -> String {
             _ => None,
         })
     };
-    // What is lost was posted nowhere; who sent its vector last may have.
-    let sent = sent.or_else(|| by_vector().filter(|_| alarm.rule == Rule::Lost));
+    // What is lost was posted nowhere, and what comes unasked may have been; who sent the vector
+    // last may be the one.
+    let is_noticed = matches!(alarm.rule, Rule::Lost | Rule::Unasked);
+    let sent = sent.or_else(|| by_vector().filter(|_| is_noticed));
     let Some((sent, icr)) = sent else { return "nobody posted it in the window".into() };
     let cpu = sent.cpu.0;
     let first = format!("CPU {cpu}'s guest wrote {icr:#x} to its ICR {}", when(sent.at));
@@ -135,6 +145,21 @@ fn how(alarm: &Alarm, records: &[Record]) -> String {
             format!("{first}; its next exit, {later} later, was {name}")
         }
         None => first,
+    }
+}
+
+/// Where a vCPU entered its guest last, and where before it was moved.
+fn whence(alarm: &Alarm, records: &[Record]) -> String {
+    let own = VirtualCpu(SystemPhysical(alarm.vcpu));
+    let is_own =
+        |record: &&Record| matches!(record.event, Event::Entry { vcpu, .. } if vcpu == own);
+    let mut entries = records.iter().rev().filter(|one| one.at <= alarm.since).filter(is_own);
+    let Some(last) = entries.next() else { return "it entered its guest before the window".into() };
+    let ago = |record: &Record| micros(Picoseconds(alarm.since.0 - record.at.0));
+    let there = format!("it had entered its guest there {} before", ago(last));
+    match entries.find(|one| one.cpu != last.cpu) {
+        Some(other) => format!("{there}, and on CPU {} {} before", other.cpu.0, ago(other)),
+        None => there,
     }
 }
 

@@ -32,7 +32,8 @@ fn stage(erratum: &str, seed: u64) -> Stage {
 }
 
 fn stage_of(model: CpuModel, seed: u64) -> Stage {
-    let options = format!("avic=on vcpus=2 guest.tests=mix guest.apic=xapic guest.seed={seed}");
+    let options =
+        format!("avic=on apicv=on vcpus=2 guest.tests=mix guest.apic=xapic guest.seed={seed}");
     let machine = reference::under_way(model.clone(), &options, "\"record\":\"mix\"");
     Stage::of(machine, reference::configuration(model), "the reference hypervisor")
 }
@@ -121,7 +122,7 @@ fn to_see_it_changes_nothing() {
 /// A finding replays only if that is so: what had been translated is another thing there.
 #[test]
 fn what_a_run_comes_to_does_not_hang_on_which_code_is_translated() {
-    let options = "avic=on vcpus=3 guest.tests=mix guest.apic=x2apic guest.seed=3";
+    let options = "avic=on apicv=on vcpus=3 guest.tests=mix guest.apic=x2apic guest.seed=3";
     for name in ["zen4", "sapphire-rapids"] {
         let model = || CpuModel::named(name).expect("a model that comes with the machine");
         let run = |heat: Option<u16>| {

@@ -13,8 +13,9 @@ const TENTH: Picoseconds = Picoseconds(SILENCE.0 / 10);
 /// Bytes of a message at most; the agent of a host that fails may say anything.
 const MOST_BYTES: usize = 1 << 20;
 
-/// The guest's status where an interrupt was sent and is not taken.
+/// The guest's status where an interrupt was sent and is not taken, and where one is that was not.
 const LOST: u32 = 3;
+const UNASKED: u32 = 4;
 
 /// How the guest ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -124,6 +125,9 @@ fn end(message: &FromAgent) -> Option<End> {
             Outcome::DebugExit(LOST) => {
                 ("an interrupt that was sent to it never came".to_owned(), true)
             }
+            Outcome::DebugExit(UNASKED) => {
+                ("an interrupt came that nobody had sent to it".to_owned(), true)
+            }
             Outcome::DebugExit(value) => (format!("it gave up with {value}"), true),
             Outcome::PowerOff => ("it switched itself off".to_owned(), true),
             Outcome::Reset => ("it asked for a reset".to_owned(), true),
@@ -160,6 +164,8 @@ mod tests {
         assert!(fault(r#""triple-fault""#) && fault(r#"{"debug-exit":2}"#));
         let lost = heard(r#"{"debug-exit":3}"#).expect("an end");
         assert!(lost.is_fault && lost.text.contains("never came"), "{lost:?}");
+        let unasked = heard(r#"{"debug-exit":4}"#).expect("an end");
+        assert!(unasked.is_fault && unasked.text.contains("nobody had sent"), "{unasked:?}");
         assert!(!fault(r#""stopped""#) && !fault(r#""time-limit""#));
         let mut ear = Ear::default();
         let why = ear.hear(b"{\"failed\":\"no processor is free\"}\n").expect("an end");

@@ -23,11 +23,16 @@ pub enum Rule {
     Ended,
     /// An interrupt that was sent is not taken, and the guest itself says so.
     Lost,
+    /// An interrupt is taken that nobody sent, or more than once, and the guest itself says so.
+    Unasked,
+    /// A vCPU that is in its guest is said to run on another processor: who interrupts it rings a
+    /// doorbell there.
+    Elsewhere,
 }
 
 impl Rule {
     /// In the order of their values.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Asleep,
         Self::NotTaken,
         Self::SaidToRun,
@@ -35,6 +40,8 @@ impl Rule {
         Self::InService,
         Self::Ended,
         Self::Lost,
+        Self::Unasked,
+        Self::Elsewhere,
     ];
 
     /// For names.
@@ -47,6 +54,8 @@ impl Rule {
             Self::InService => "in-service",
             Self::Ended => "ended",
             Self::Lost => "lost",
+            Self::Unasked => "unasked",
+            Self::Elsewhere => "elsewhere",
         }
     }
 
@@ -60,6 +69,8 @@ impl Rule {
             Self::InService => "a vCPU sleeps and has not ended an interrupt",
             Self::Ended => "the guest ends",
             Self::Lost => "an interrupt that was sent never comes",
+            Self::Unasked => "a vCPU takes an interrupt that nobody sent to it",
+            Self::Elsewhere => "a vCPU that runs is said to run on another processor",
         }
     }
 }

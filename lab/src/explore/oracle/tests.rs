@@ -1,3 +1,4 @@
+mod behind_its_back;
 mod remapping;
 
 use super::*;
@@ -213,7 +214,9 @@ fn a_guest_that_misses_an_interrupt_says_which_by_a_port_and_no_other_port_says_
         );
         told(event, Picoseconds::ZERO)
     };
-    for (port, wanted) in [(0x0FE4, vec![(Rule::Lost, 0xE4)]), (0xF4, vec![]), (0x1FE4, vec![])] {
+    for (port, wanted) in
+        [(0x0FE4, vec![(Rule::Lost, 0xE4)]), (0x0EE4, vec![]), (0xF4, vec![]), (0x1FE4, vec![])]
+    {
         let (info1, info2, interrupt_info) = (port << 16 | 1, 0, 0);
         let code = ExitCode::IoPort;
         let svm = Event::SvmExit { vcpu, code, info1, info2, interrupt_info, rip };
@@ -230,6 +233,20 @@ fn a_guest_that_misses_an_interrupt_says_which_by_a_port_and_no_other_port_says_
         };
         assert_eq!(said(vmx), wanted, "{port:#x}");
     }
+}
+
+#[test]
+fn what_nobody_sent_is_wrong_although_a_processor_is_held_up() {
+    let (vcpu, rip, cpu) = (VirtualCpu(VMCB), Linear(0), CpuIndex(1));
+    let (code, info1, info2, interrupt_info) = (ExitCode::IoPort, 0x0DE4 << 16 | 1, 0, 0);
+    let event = Event::SvmExit { vcpu, code, info1, info2, interrupt_info, rip };
+    let mut machine = machine();
+    machine.state.cpus[0].clock.move_to(Picoseconds::from_nanoseconds(1_000_000));
+    let mut oracle = Oracle::default();
+    oracle.observe(&Record { at: Picoseconds(1), cpu, event });
+    oracle.look(&machine);
+    let alarms: Vec<_> = oracle.take().iter().map(|alarm| (alarm.rule, alarm.vector)).collect();
+    assert_eq!(alarms, [(Rule::Unasked, 0xE4)]);
 }
 
 #[test]

@@ -1,35 +1,18 @@
 //! A vCPU as the silicon shows it: where it is, and what waits for it.
 
+use super::Rule;
 use super::page::{Page, posted};
-use super::{Rule, Way};
+use super::said::{self, Said};
+use super::wait::{self, Sight, Verdict, Wait, Wrong};
 use crate::silicon::{self, remapping::Posting};
 use arch::address::SystemPhysical;
 use arch::control::rflags;
 use arch::identity::Vector;
 use arch::svm::ExitCode;
-use arch::svm::avic::{PHYSICAL_ENTRY_SIZE, PhysicalEntry};
-use arch::svm::vmcb::{control, save};
-use arch::time::Picoseconds;
+use arch::svm::vmcb::save;
 use arch::vmx::field::guest;
 use board::Machine;
 use cpu::{Activity, Cpu};
-
-/// A wake-up that takes longer is lost: on an idle processor a kernel takes a tenth.
-pub const PATIENCE_ASLEEP: Picoseconds = Picoseconds::from_nanoseconds(300_000);
-/// The same for a guest that runs on, which takes an interrupt between two instructions, or is
-/// interrupted for it within two microseconds. It begins again while anybody is held up, who may be
-/// about to send that interruption.
-const PATIENCE_RUNNING: Picoseconds = Picoseconds::from_nanoseconds(40_000);
-/// It must be seen so often, in its guest and able to take it, each time having gone on by so many
-/// instructions: a processor that is held up executes none.
-const LOOKS: u32 = 4;
-const INSTRUCTIONS: u64 = 500;
-/// Or it must have entered its guest so often meanwhile: one that halts and is not given what it is
-/// woken for is hardly ever seen there.
-const ENTRIES: u32 = 8;
-
-/// No processor that runs is ahead of the others by as much.
-const HELD: Picoseconds = Picoseconds::from_nanoseconds(1_000);
 
 /// [SDM3 "Basic VM-Exit Reasons"]
 const VMX_HLT: u32 = 12;
@@ -46,59 +29,6 @@ pub enum Place {
     },
 }
 
-/// Something that must not last.
-#[derive(Clone, Copy, Debug)]
-struct Wait {
-    rule: Rule,
-    /// What waited first.
-    vector: u8,
-    since: Picoseconds,
-    /// Since when nobody has been held up, from there on.
-    calm: Picoseconds,
-    /// What its processor had executed when it was last counted.
-    instructions: u64,
-    /// How often it was seen in its guest since, and how often it entered it.
-    looks: u32,
-    entries: u32,
-    /// For how long processors had been held up then.
-    held: Picoseconds,
-    is_raised: bool,
-}
-
-/// What a look at a vCPU says.
-enum Sight {
-    /// Nothing is wrong.
-    Right,
-    /// What may be wrong does not show here: it goes on if it had begun.
-    Hidden,
-    /// This would be wrong if it lasted.
-    Wrong(Wrong),
-}
-
-/// What would be wrong if it lasted.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Wrong {
-    pub rule: Rule,
-    /// What waits.
-    pub vector: Vector,
-    /// Who is told what is not so: a function, or the guest's other processors. Nothing where how
-    /// the vector came says it.
-    pub way: Option<Way>,
-}
-
-impl Wrong {
-    fn waits(rule: Rule, vector: Vector) -> Self {
-        Self { rule, vector, way: None }
-    }
-}
-
-/// What lasted.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Verdict {
-    pub wrong: Wrong,
-    pub since: Picoseconds,
-}
-
 /// A vCPU.
 #[derive(Clone, Debug)]
 pub struct Vcpu {
@@ -107,6 +37,8 @@ pub struct Vcpu {
     cpu: u16,
     place: Place,
     wait: Option<Wait>,
+    /// Since it entered its guest: that it is said to be elsewhere.
+    stray: Option<Wait>,
     /// Whether the processor gave it its interrupts when it was last seen in its guest.
     is_virtual: Option<bool>,
 }
@@ -123,7 +55,8 @@ pub fn vmx_halts(reason: u32) -> bool {
 
 impl Vcpu {
     pub(super) fn new(block: SystemPhysical, cpu: u16) -> Self {
-        Self { block, cpu, place: Place::Out { halted: false }, wait: None, is_virtual: None }
+        let place = Place::Out { halted: false };
+        Self { block, cpu, place, wait: None, stray: None, is_virtual: None }
     }
 
     /// It enters its guest; whether it was on another processor before.
@@ -139,6 +72,7 @@ impl Vcpu {
     /// What sleeps waits from there on; what is not given its interrupts waits on.
     fn go(&mut self, place: Place) {
         self.place = place;
+        self.stray = None;
         self.wait = self.wait.filter(|wait| wait.rule == Rule::NotTaken);
     }
 
@@ -172,58 +106,21 @@ impl Vcpu {
         self.place
     }
 
-    /// Judges it as it is now, with what functions' messages are posted to: a rule that has been
+    /// Judges it as it is now, with what functions' messages are posted to: rules that have been
     /// broken for long enough, each time once.
-    pub(super) fn judge(&mut self, machine: &Machine, postings: &[Posting]) -> Option<Verdict> {
-        let wrong = match self.see(machine, postings) {
-            Sight::Wrong(wrong) => wrong,
-            Sight::Hidden => return None,
-            Sight::Right => {
-                self.wait = None;
-                return None;
-            }
-        };
-        let Wrong { rule, vector, .. } = wrong;
-        let now = machine.state.now;
-        let instructions = machine.state.cpus[usize::from(self.cpu)].clock.instructions();
-        if self.wait.is_none_or(|wait| wait.rule != rule) {
-            let held = machine.longest_hold();
-            let (looks, entries, since) = (0, 0, now);
-            self.wait = Some(Wait {
-                rule,
-                vector: vector.0,
-                since,
-                calm: now,
-                instructions,
-                looks,
-                entries,
-                held,
-                is_raised: false,
-            });
-        }
-        let wait = self.wait.as_mut()?;
-        if is_anybody_held(machine) {
-            (wait.calm, wait.looks, wait.entries) = (now, 0, 0);
-        }
-        // It may be on another processor than it was.
-        let is_further = instructions.abs_diff(wait.instructions) >= INSTRUCTIONS;
-        if self.place == Place::InGuest && is_further {
-            (wait.looks, wait.instructions) = (wait.looks + 1, instructions);
-        }
-        // While a processor is held up, the hypervisor cannot be blamed.
-        let held = Picoseconds(machine.longest_hold().0.saturating_sub(wait.held.0));
-        let lasted = Picoseconds(now.0.saturating_sub(wait.since.0));
-        let is_too_long = match rule {
-            Rule::NotTaken => {
-                now.0.saturating_sub(wait.calm.0) > PATIENCE_RUNNING.0
-                    && (wait.looks >= LOOKS || wait.entries >= ENTRIES)
-            }
-            _ => lasted > PATIENCE_ASLEEP.saturating_add(held),
-        };
-        if !is_too_long || std::mem::replace(&mut wait.is_raised, true) {
-            return None;
-        }
-        Some(Verdict { wrong, since: wait.since })
+    pub(super) fn judge(
+        &mut self,
+        machine: &Machine,
+        postings: &[Posting],
+    ) -> [Option<Verdict>; 2] {
+        let waits = self.see(machine, postings);
+        let strays = self.see_elsewhere(machine, postings);
+        let Self { place, cpu, wait, stray, .. } = self;
+        let is_inside = *place == Place::InGuest;
+        [
+            wait::lasts(wait, waits, machine, *cpu, is_inside),
+            wait::lasts(stray, strays, machine, *cpu, is_inside),
+        ]
     }
 
     fn see(&self, machine: &Machine, postings: &[Posting]) -> Sight {
@@ -257,11 +154,28 @@ impl Vcpu {
         };
         let unended = || waiting(Rule::InService, self.in_service(machine));
         let said = |way| Wrong { rule: Rule::SaidToRun, vector: Vector(0), way: Some(way) };
-        let by_table = || self.is_said_to_run(machine).then(|| said(Way::Physical));
-        let by_whom = || self.who_thinks_it_runs(machine, postings).map(said);
+        let by_table = || said::by_table(machine, self.block).map(|one| said(one.to));
+        let by_whom = || said::by_postings(machine, self.block, postings).map(|one| said(one.to));
         let asleep = waiting(Rule::Asleep, waits);
         let wrong = asleep.or_else(unended).or_else(by_table);
         wrong.or_else(|| by_whom().filter(|_| is_open)).map_or(Sight::Right, Sight::Wrong)
+    }
+
+    /// Whether others send what interrupts one that is in its guest to another processor.
+    fn see_elsewhere(&self, machine: &Machine, postings: &[Posting]) -> Sight {
+        let Some(cpu) = machine.state.cpus.get(usize::from(self.cpu)) else { return Sight::Right };
+        if self.place != Place::InGuest || !cpu.is_guest() || !takes_virtual(cpu) {
+            return Sight::Right;
+        }
+        let by_table = said::by_table(machine, self.block);
+        let by_postings = said::by_postings(machine, self.block, postings);
+        let mut said = by_table.into_iter().chain(by_postings);
+        match said.find(|one| one.on != cpu.apic.id()) {
+            Some(Said { to, .. }) => {
+                Sight::Wrong(Wrong { rule: Rule::Elsewhere, vector: Vector(0), way: Some(to) })
+            }
+            None => Sight::Right,
+        }
     }
 
     /// The interrupt in its virtual APIC that its priorities let through.
@@ -292,41 +206,6 @@ impl Vcpu {
         };
         flags & rflags::IF != 0
     }
-
-    /// The entry of AVIC's physical table that names its backing page says that it runs.
-    fn is_said_to_run(&self, machine: &Machine) -> bool {
-        let Some(vmcb) = silicon::vmcb(machine, self.block) else { return false };
-        let Some(page) = silicon::apic_page(machine, self.block) else { return false };
-        let pointer = vmcb.get(control::AVIC_PHYSICAL_TABLE);
-        (0..=u64::from(pointer.max_index())).any(|index| {
-            let at = pointer.table().offset(index * PHYSICAL_ENTRY_SIZE);
-            let entry = PhysicalEntry::from_bits(machine.memory.read_u64(at).unwrap_or(0));
-            entry.is_valid() && entry.is_running() && entry.backing_page() == page
-        })
-    }
-
-    /// Who would post to it as if it ran: a function, by its remapping entry or by the descriptor,
-    /// or another processor of its guest.
-    fn who_thinks_it_runs(&self, machine: &Machine, postings: &[Posting]) -> Option<Way> {
-        let page = silicon::apic_page(machine, self.block);
-        let descriptor = silicon::descriptor(machine, self.block);
-        let is_announced = silicon::is_announced_as_running(machine, self.block);
-        let is_wrong = |posting: &Posting| match posting {
-            Posting::Entry(entry) => entry.is_running() && Some(entry.backing_page()) == page,
-            Posting::Descriptor(at) => is_announced && Some(*at) == descriptor,
-        };
-        if postings.iter().any(is_wrong) {
-            return Some(Way::Device);
-        }
-        let by_others = is_announced && silicon::virtualizes_ipis(machine, self.block);
-        by_others.then_some(Way::Physical)
-    }
-}
-
-/// A processor that is held up has its clock ahead of all others'.
-pub(super) fn is_anybody_held(machine: &Machine) -> bool {
-    let soon = machine.state.now.saturating_add(HELD);
-    machine.state.cpus.iter().any(|cpu| cpu.clock.now() > soon)
 }
 
 /// HLT or MWAIT of the host: nobody there has anything to run.

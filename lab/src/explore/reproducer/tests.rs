@@ -82,7 +82,7 @@ fn names_that_would_be_code_are_refused() {
 }
 
 #[test]
-fn a_guest_that_has_a_function_or_lines_has_no_program() {
+fn what_the_program_would_not_show_has_none() {
     let mut finding = example();
     finding.mix.changes.posts = true;
     let error = files(&finding).expect_err("a function").to_string();
@@ -90,6 +90,10 @@ fn a_guest_that_has_a_function_or_lines_has_no_program() {
     finding.mix.changes = Changes { raises: true, ..Changes::default() };
     let error = files(&finding).expect_err("lines").to_string();
     assert!(error.contains("--with lines"), "{error}");
+    let mut finding = example();
+    finding.alarm.rule = Rule::Unasked;
+    let error = files(&finding).expect_err("one that is not late").to_string();
+    assert!(error.contains("nobody sent"), "{error}");
 }
 
 #[test]
