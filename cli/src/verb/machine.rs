@@ -13,7 +13,7 @@ mod interact;
 mod list_cpus;
 mod list_variants;
 pub mod model;
-mod monitor;
+pub mod monitor;
 pub mod platform;
 mod price;
 mod run;

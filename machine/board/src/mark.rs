@@ -81,6 +81,12 @@ impl Machine {
         perturbation.map(|one| one.into_log()).unwrap_or_default()
     }
 
+    /// What was done so far.
+    pub fn holds(&self) -> &[Hold] {
+        let perturbation = self.state.wiring.recorder.perturbation.as_ref();
+        perturbation.map_or(&[], |one| one.log())
+    }
+
     /// For how long, all in all, the processor was held that was held longest, since the
     /// perturbation began.
     pub fn longest_hold(&self) -> Picoseconds {

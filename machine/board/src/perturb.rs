@@ -93,6 +93,10 @@ impl Perturbation {
         self.places.iter_mut().for_each(|place| place.next = None);
     }
 
+    pub(crate) fn log(&self) -> &[Hold] {
+        &self.log
+    }
+
     pub(crate) fn into_log(self) -> Vec<Hold> {
         self.log
     }

@@ -4,6 +4,7 @@ mod bisect;
 mod contest;
 mod options;
 mod rows;
+mod step;
 mod swarm;
 
 use self::options::{Format, Options, words};
@@ -14,6 +15,8 @@ use crate::sandbox::Sandbox;
 use crate::status::{Status, Usage};
 use crate::terminal;
 use anyhow::Context;
+use arch::time::Picoseconds;
+use board::perturb::Hold;
 use change::{Like, Output};
 use lab::drive::recording::{Recording, symbols_of};
 use lab::drive::session::Visitor;
@@ -72,6 +75,10 @@ struct ToReplay {
     /// processors are held; of a vCPU that sleeps, until it enters its guest again
     #[arg(long, value_name = "FILE", conflicts_with = "gdb")]
     trace: Option<PathBuf>,
+    /// Begin at the monitor's prompt, which shows the machine's parts and steps through the window:
+    /// next goes on until a processor is held up, until to an event, help says what else
+    #[arg(long, conflicts_with_all = ["gdb", "trace"])]
+    step: bool,
     #[command(flatten)]
     debug: debug::Arguments,
 }
@@ -95,6 +102,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Some(Action::Replay(replayed)) => {
             let finding = replayed.of.read()?;
             let mut sandbox = Sandbox::default();
+            if replayed.step {
+                return repeat(&finding, sandbox, |stage| step_through(&finding, stage));
+            }
             if let Some(visitor) = replayed.debug.open(&mut sandbox)? {
                 return repeat(&finding, sandbox, |stage| look_on(&finding, stage, visitor));
             }
@@ -251,6 +261,17 @@ fn replay(
     Ok(if repeated.is_same && is_raised { Status::Clean } else { Status::Findings }.into())
 }
 
+/// Lets the user look on, at a prompt.
+fn step_through(finding: &Finding, stage: &mut Stage) -> anyhow::Result<ExitCode> {
+    let symbols = stage.symbols.clone();
+    let second = |at: Picoseconds| at.0 as f64 / 1e12;
+    let (begins, raised) = (second(finding.begins), second(finding.alarm.at));
+    terminal::print(&format!(
+        "the window begins at {begins:.9} s, and the alarm is raised at {raised:.9} s\n"
+    ));
+    look_on(finding, stage, Box::new(step::Steps::new(symbols)))
+}
+
 /// Lets a debugger look on, from the window's beginning or an event that it waits for.
 fn look_on(
     finding: &Finding,
@@ -261,7 +282,7 @@ fn look_on(
     let (text, status) = match finding.debug(stage, &mut *visitor)? {
         Some(true) => ("the same to the last record", Status::Clean),
         Some(false) => ("NOT the same", Status::Findings),
-        None => ("the debugger went on beyond the window's end", Status::Clean),
+        None => ("it went on beyond the window's end, where nothing is compared", Status::Clean),
     };
     terminal::print(&format!("{text}\n"));
     Ok(status.into())
@@ -269,11 +290,12 @@ fn look_on(
 
 /// When processors are held: no event of the trace is that.
 fn held(seen: &Seen, symbols: &Symbols) -> String {
-    let each = seen.holds.iter().map(|hold| {
-        let place = symbols.name(hold.rip).map_or(String::new(), |name| format!(" (in {name})"));
-        format!("{:.3} us: {}{place}\n", hold.at.0 as f64 / 1e6, hold.decision)
-    });
-    each.collect()
+    seen.holds.iter().map(|hold| hold_line(hold, symbols)).collect()
+}
+
+fn hold_line(hold: &Hold, symbols: &Symbols) -> String {
+    let place = symbols.name(hold.rip).map_or(String::new(), |name| format!(" (in {name})"));
+    format!("{:.3} us: {}{place}\n", hold.at.0 as f64 / 1e6, hold.decision)
 }
 
 fn reduce(finding: &Finding, stage: &mut Stage) -> anyhow::Result<ExitCode> {

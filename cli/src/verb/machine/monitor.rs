@@ -6,6 +6,7 @@ mod control;
 pub mod form;
 mod framing;
 mod line_editor;
+mod prompt;
 mod qmp;
 mod session;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use board::{Limits, Machine, Outcome};
 use command::parse;
 use control::{Control, Next};
 use line_editor::LineEditor;
+pub use prompt::Prompt;
 use qmp::Wish;
 use serde_json::Value;
 use std::path::PathBuf;

@@ -2,11 +2,12 @@
 //! as there are, and repeats.
 
 use super::super::check::Checks;
-use super::session::Lab;
+use super::session::{Lab, Said};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use std::io::Write;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// KVM of Linux 6.1 finds the wrong vCPU for the second target of a logical destination.
 const KNOWN: &str = "asleep-logical";
@@ -19,6 +20,8 @@ pub(super) fn check(lab: &Lab<'_>, checks: &mut Checks) {
     checks.succeed(what, finds_the_known(lab, &folder));
     let what = "explore: the finding repeats to the last record";
     checks.succeed(what, repeats(lab, &folder));
+    let what = "explore replay --step: a prompt in its window, which comes to the same end";
+    checks.succeed(what, is_stepped_through(lab, &folder));
     let what = "explore bisect finds on its own kernel what the finding is of";
     checks.succeed(what, is_sought(lab, &folder));
     let what = "explore reproducer: the C program sees the fault with AVIC, and nothing without";
@@ -55,6 +58,22 @@ fn repeats(lab: &Lab<'_>, folder: &Path) -> Result<()> {
     let said = lab.said(&["explore", "replay", &file])?;
     ensure!(said.status == Some(0), "status {:?}: {}{}", said.status, said.output, said.errors);
     ensure!(said.output.contains("the same to the last record"), "{}", said.output);
+    Ok(())
+}
+
+fn is_stepped_through(lab: &Lab<'_>, folder: &Path) -> Result<()> {
+    let file = folder.join(format!("{DRAWN}.json")).display().to_string();
+    let mut command = lab.command(&["explore", "replay", "--step", &file]);
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().context("cannot start the lab")?;
+    let mut lines = child.stdin.take().context("no input")?;
+    lines.write_all(b"until virtual-ipi\ninfo lapic 1\nstep 3\nnext\nquit\n")?;
+    drop(lines);
+    let said = Said::of(child.wait_with_output()?);
+    ensure!(said.status == Some(0), "status {:?}: {}{}", said.status, said.output, said.errors);
+    for wanted in ["virtual-ipi ", "local APIC", "processor 0: ", "the same to the last record"] {
+        ensure!(said.output.contains(wanted), "{wanted}: {}", said.output);
+    }
     Ok(())
 }
 
