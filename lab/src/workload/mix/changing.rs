@@ -117,7 +117,8 @@ impl Changing {
         .into_iter()
         .filter_map(|(act, is_wanted)| is_wanted.then_some(act))
         .collect();
-        while !self.stop.load(Ordering::Relaxed) {
+        // What the guest does by itself may be all.
+        while !acts.is_empty() && !self.stop.load(Ordering::Relaxed) {
             self.pause();
             match self.random.pick(&acts) {
                 Act::Flip => self.flip()?,
@@ -177,9 +178,13 @@ impl Changing {
         Ok(())
     }
 
-    /// As for a migration; false if the guest has ended.
+    /// As for a migration; false if the guest has ended. Functions are stopped before: what one
+    /// posts between the two halves is in no state that is set.
     fn save(&mut self) -> anyhow::Result<bool> {
         let Some(saver) = &self.saver else { return Ok(true) };
+        if let Some(pulse) = &mut self.pulse {
+            pulse.fall_silent()?;
+        }
         let is_done = saver.save_and_restore()?;
         self.done.saved.fetch_add(u64::from(is_done), Ordering::Relaxed);
         Ok(is_done)

@@ -38,6 +38,14 @@ impl Posting {
         Ok(Self { pulse, messenger, is_numbered: false, quiet: None })
     }
 
+    /// It sends nothing until it is changed, and what it has sent has arrived.
+    pub fn fall_silent(&mut self) -> anyhow::Result<()> {
+        self.pulse.stop()?;
+        self.is_numbered = false;
+        std::thread::sleep(QUIET);
+        Ok(())
+    }
+
     /// Now and then it is taken from KVM; else another vCPU, vector and pace are chosen, which
     /// routes its interrupts otherwise while they come, but for those that are numbered. The
     /// tickets' accounts from `turns` on are the guest's `mix::functions::Pulses`, two for each
