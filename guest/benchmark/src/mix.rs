@@ -8,6 +8,7 @@ mod functions;
 mod ledger;
 mod lines;
 mod numbers;
+mod renewal;
 mod timer;
 
 use self::ledger::{Kind, VECTORS};
@@ -50,6 +51,9 @@ pub fn run(selection: &Selection, mode: Mode) {
     if selection.lines {
         lines::begin();
     }
+    if selection.starts {
+        renewal::begin();
+    }
     print!(
         "{{\"record\":\"mix\",\"apic\":\"{}\",\"cpus\":{},\"seed\":{},\"ledger\":{}}}",
         mode_name(mode),
@@ -64,13 +68,19 @@ fn take_part(_: usize) {
     let own = processor::current();
     let seed = SEED.load(Ordering::Relaxed) ^ (own.index() as u64 + 1).wrapping_mul(0x9E37_79B9);
     let mut numbers = Numbers(seed | 1 << 63);
-    HANDLERS[own.index()].store(numbers.next() | 1, Ordering::Relaxed);
+    // One that comes again goes on otherwise than it did.
+    let place = &HANDLERS[own.index()];
+    numbers.0 ^= place.load(Ordering::Relaxed) >> 1;
+    numbers.0 |= 1 << 63;
+    place.store(numbers.next() | 1, Ordering::Relaxed);
+    without_interrupts(|| renewal::arrive(own));
     let mut seen = own.arrival_count();
     loop {
         ledger::audit(own);
         if lines::are_on() && numbers.below(8) == 0 {
             lines::change(&mut numbers);
         }
+        renewal::take_part(own, &mut numbers);
         // The first never waits for the others: when all of them halt, it wakes them.
         if own.index() == 0 {
             match numbers.below(12) {

@@ -1,7 +1,7 @@
 //! What the command line asks for:
 //! `tests=ipi,self,throughput,lock,timer,eoi,exits,arm,device,mix apic=xapic|x2apic|both fence=on|off|both
 //! targets=spinning|halted|both samples=N warmup=N messages=N gap=CYCLES patience=CYCLES
-//! seed=N seeds=N cpus=N lines=1`.
+//! seed=N seeds=N cpus=N lines=1 starts=1`.
 
 use crate::path::mode_name;
 use crate::patience;
@@ -64,6 +64,8 @@ pub struct Selection<'a> {
     pub patience: u64,
     /// The mix takes interrupts of the I/O APIC, which the host raises.
     pub lines: bool,
+    /// Its processors are started again now and then.
+    pub starts: bool,
     /// The counter's rate is given, and not measured here.
     pub knows_rate: bool,
 }
@@ -83,6 +85,7 @@ impl<'a> Selection<'a> {
             seeds: boot.number("seeds", 0).min(1000),
             patience: boot.number("patience", patience::DEFAULT).max(1_000_000),
             lines: boot.number("lines", 0) != 0,
+            starts: boot.number("starts", 0) != 0,
             knows_rate: boot.option("tsc_khz").is_some(),
         }
     }

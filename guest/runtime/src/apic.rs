@@ -202,6 +202,12 @@ pub(crate) fn start_others(mode: DeliveryMode, vector: u8) {
     command(icr, Fence::None);
 }
 
+/// Sends INIT or a startup IPI to one processor.
+pub(crate) fn send_start(apic_id: u32, mode: DeliveryMode, vector: u8) {
+    let icr = fixed(apic_id, DestinationMode::Physical, vector).with_delivery_mode(mode);
+    command(icr, Fence::None);
+}
+
 /// Starts a count that interrupts with `vector` at its end, undivided.
 pub fn start_timer(vector: u8, mode: TimerMode, count: u32) {
     const UNDIVIDED: u32 = 0xB;

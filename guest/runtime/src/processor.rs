@@ -167,9 +167,11 @@ pub(crate) fn initialize(index: usize) {
     unsafe { instruction::write_msr(arch::msr::GS_BASE, address) };
 }
 
+/// One that is started again is counted already.
 pub(crate) fn report_online() {
-    current().is_online.store(true, Ordering::SeqCst);
-    ONLINE.fetch_add(1, Ordering::SeqCst);
+    if !current().is_online.swap(true, Ordering::SeqCst) {
+        ONLINE.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 /// How many processors have started; their indices are 0 up to this.

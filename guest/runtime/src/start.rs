@@ -7,6 +7,7 @@ use crate::{
     serial,
 };
 use arch::apic::{DeliveryMode, Mode};
+use core::sync::atomic::Ordering;
 
 unsafe extern "Rust" {
     /// Defined by [`crate::entry!`].
@@ -16,6 +17,9 @@ unsafe extern "Rust" {
 /// How long the others have to report, where their number is known and where it is not.
 const PATIENCE_MS: u64 = 5000;
 const QUIET_MS: u64 = 50;
+
+/// What a startup IPI carries as its vector: where processors begin in real mode.
+const STARTUP_PAGE: u8 = (boot::TRAMPOLINE >> 12) as u8;
 
 #[unsafe(no_mangle)]
 extern "C" fn runtime_entry(index: u32) -> ! {
@@ -56,17 +60,25 @@ fn first(boot: &BootInformation) -> ! {
     power::off(guest_main(boot))
 }
 
+/// Starts another processor again, which is not asked and loses what it was at; it begins the job
+/// that it was given once more. One at a time, and not the first.
+pub fn again(target: &processor::Processor) {
+    boot::next_cpu.store(target.index() as u32, Ordering::SeqCst);
+    apic::send_start(target.apic_id(), DeliveryMode::Init, 0);
+    clock::wait_us(10);
+    apic::send_start(target.apic_id(), DeliveryMode::Startup, STARTUP_PAGE);
+}
+
 /// INIT and startup IPIs to everyone. Processors of the last two decades need no pause between
 /// them, and those that are already on their way ignore the second startup IPI.
 fn start_others(expected: usize) {
     boot::place_trampoline();
     apic::start_others(DeliveryMode::Init, 0);
     clock::wait_us(10);
-    let page = (boot::TRAMPOLINE >> 12) as u8;
-    apic::start_others(DeliveryMode::Startup, page);
+    apic::start_others(DeliveryMode::Startup, STARTUP_PAGE);
     clock::wait_us(10);
     if processor::count() != expected {
-        apic::start_others(DeliveryMode::Startup, page);
+        apic::start_others(DeliveryMode::Startup, STARTUP_PAGE);
     }
     if expected != 0 {
         clock::wait_while(PATIENCE_MS, || processor::count() < expected);

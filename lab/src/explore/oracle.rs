@@ -164,14 +164,16 @@ impl Oracle {
             self.sent.remove(&cpu);
         }
         match record.event {
-            Event::Entry { vcpu, injected, .. } => {
+            Event::Entry { vcpu, injected, rip } => {
                 self.ear.enter();
                 let own = self.vcpu(vcpu, cpu);
+                let is_started = own.begins(rip.0 == 0);
                 let is_moved = own.enter(cpu);
                 if injected != 0 {
                     own.accept(injected as u8);
                 }
                 self.changes.moves += u64::from(is_moved);
+                self.changes.starts += u64::from(is_started);
             }
             Event::SvmExit { vcpu, code, info1, .. } => {
                 self.vcpu(vcpu, cpu).leave(svm_halts(code));

@@ -63,6 +63,11 @@ pub fn files(finding: &Finding) -> anyhow::Result<Vec<File>> {
          does not. lab explore replay --trace FILE shows what happened"
     );
     ensure!(
+        !finding.mix.changes.starts,
+        "processors of this finding's guest are started again (--with startup), which the C \
+         program's are not. lab explore replay --trace FILE shows what happened"
+    );
+    ensure!(
         finding.alarm.rule != Rule::Unasked,
         "this finding is of an interrupt that nobody sent, and the C program tells of those that \
          come late. lab explore replay --trace FILE shows what happened"

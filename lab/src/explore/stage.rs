@@ -186,7 +186,8 @@ impl Mix {
     /// Words for the guest.
     fn options(&self) -> String {
         let lines = if self.changes.raises { " lines=1" } else { "" };
-        format!("tests=mix apic={} seed={}{lines}", self.apic, self.seed)
+        let starts = if self.changes.starts { " starts=1" } else { "" };
+        format!("tests=mix apic={} seed={}{lines}{starts}", self.apic, self.seed)
     }
 
     /// Whether KVM has its timer and its other interrupt controllers.

@@ -13,6 +13,9 @@ use trace::{Event, Record, VirtualCpu};
 /// the end of a grace period or the release of a lock.
 pub(super) const AFTERWARDS: Picoseconds = Picoseconds::from_milliseconds(100);
 
+/// What the guest says in place of a vector of one that it started again and that does not come.
+const STARTUP: u8 = 0;
+
 /// Whether that vCPU enters its guest again.
 pub(super) fn is_entry(alarm: &Alarm, record: &Record) -> bool {
     record.at > alarm.at
@@ -59,6 +62,9 @@ fn what(alarm: &Alarm) -> String {
     let (title, since) = (rule.title(), since(alarm));
     match rule {
         Rule::Console | Rule::Ended => format!("{title}: {text}"),
+        Rule::Lost if *vector == STARTUP => {
+            format!("{title}: a startup IPI, says the guest of {vcpu:#x} on CPU {cpu}")
+        }
         Rule::Lost | Rule::Unasked => {
             format!("{title}: vector {vector:#x}, says the guest of {vcpu:#x} on CPU {cpu}")
         }

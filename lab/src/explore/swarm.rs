@@ -56,7 +56,9 @@ pub fn draw(seed: u64, batch: u64, cpus: u16, has_function: bool) -> Mix {
     let saves = has_free && random.one_in(3);
     let posts = random.one_in(2) && has_free && has_function;
     let raises = random.one_in(2) && has_free;
-    let changes = Changes { flip, moves, sends, saves, posts, raises };
+    // A pin of one that is away would be nobody's.
+    let starts = random.one_in(3) && has_free && !raises;
+    let changes = Changes { flip, moves, sends, saves, posts, raises, starts };
     Mix { apic, vcpus, seed, changes, polls, timer }
 }
 
@@ -222,6 +224,7 @@ mod tests {
         for mix in &all {
             assert!((2..=8).contains(&mix.vcpus), "{mix:?}");
             assert!(mix.changes.is_none() || mix.vcpus < 4, "{mix:?}");
+            assert!(!(mix.changes.raises && mix.changes.starts), "{mix:?}");
         }
         let flips: BTreeSet<_> = all.iter().map(|mix| mix.changes.flip.map(Flip::name)).collect();
         assert_eq!(flips.len(), 1 + Flip::ALL.len());
@@ -233,6 +236,7 @@ mod tests {
             |mix: &Mix| mix.changes.saves,
             |mix: &Mix| mix.changes.posts,
             |mix: &Mix| mix.changes.raises,
+            |mix: &Mix| mix.changes.starts,
             |mix: &Mix| mix.vcpus > 4,
             |mix: &Mix| mix.timer == Timer::KernelReinject,
         ] {

@@ -46,6 +46,9 @@ pub struct Changes {
     /// Whether lines of the guest's I/O APIC are raised, most of them level-triggered.
     #[serde(default)]
     pub raises: bool,
+    /// Whether the guest's processors are started again, by INIT and startup IPIs.
+    #[serde(default)]
+    pub starts: bool,
 }
 
 /// What is switched.
@@ -237,6 +240,7 @@ mod tests {
             saves: true,
             posts: true,
             raises: true,
+            starts: true,
         };
         let name = changes.step(7).expect("plain JSON");
         let (again, seed): (Changes, u64) = serde_json::from_str(&name).expect("the same");

@@ -86,6 +86,16 @@ pub fn start(own: &Processor, numbers: &mut Numbers) {
     });
 }
 
+/// Stops it, and asks for nothing of it.
+pub fn stop(own: &Processor) {
+    without_interrupts(|| {
+        let timer = &TIMERS[own.index()];
+        apic::stop_timer();
+        timer.take_again(0, 0);
+        timer.late.store(0, Ordering::Relaxed);
+    });
+}
+
 /// What handles it.
 pub fn handle(_: &mut Frame) {
     let own = processor::current();

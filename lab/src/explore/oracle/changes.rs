@@ -17,6 +17,9 @@ pub struct Changes {
     pub posts: u64,
     /// How often lines of the guest's I/O APIC were raised, as the host said soon after.
     pub raises: u64,
+    /// How often a vCPU entered its guest at the beginning of a segment, as one does that a startup
+    /// IPI starts.
+    pub starts: u64,
 }
 
 impl Changes {
@@ -27,5 +30,6 @@ impl Changes {
         self.saves += other.saves;
         self.posts += other.posts;
         self.raises += other.raises;
+        self.starts += other.starts;
     }
 }

@@ -41,6 +41,8 @@ pub struct Vcpu {
     stray: Option<Wait>,
     /// Whether the processor gave it its interrupts when it was last seen in its guest.
     is_virtual: Option<bool>,
+    /// Whether it entered its guest at the beginning of a segment last.
+    is_at_zero: bool,
 }
 
 /// Whether a guest of SVM leaves to sleep.
@@ -56,7 +58,12 @@ pub fn vmx_halts(reason: u32) -> bool {
 impl Vcpu {
     pub(super) fn new(block: SystemPhysical, cpu: u16) -> Self {
         let place = Place::Out { halted: false };
-        Self { block, cpu, place, wait: None, stray: None, is_virtual: None }
+        Self { block, cpu, place, wait: None, stray: None, is_virtual: None, is_at_zero: false }
+    }
+
+    /// Whether it enters its guest at the beginning of a segment, which it did not last.
+    pub(super) fn begins(&mut self, is_at_zero: bool) -> bool {
+        !std::mem::replace(&mut self.is_at_zero, is_at_zero) && is_at_zero
     }
 
     /// It enters its guest; whether it was on another processor before.

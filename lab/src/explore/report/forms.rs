@@ -54,7 +54,7 @@ impl Forms for Report {
 
 impl Report {
     fn grid(&self) -> Grid {
-        const COLUMNS: [&str; 15] = [
+        const COLUMNS: [&str; 16] = [
             "strategy",
             "windows",
             "virtual_ms",
@@ -65,6 +65,7 @@ impl Report {
             "saved",
             "posted",
             "raised",
+            "started",
             "pairs",
             "even",
             "next",
@@ -89,6 +90,7 @@ impl Report {
                 Value::Count(row.changes.saves),
                 Value::Count(row.changes.posts),
                 Value::Count(row.changes.raises),
+                Value::Count(row.changes.starts),
                 Value::Count(row.coverage.pairs),
                 Value::Count(row.even_pairs),
                 Value::Number(row.coverage.next_window, 2),

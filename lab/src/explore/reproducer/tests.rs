@@ -90,6 +90,9 @@ fn what_the_program_would_not_show_has_none() {
     finding.mix.changes = Changes { raises: true, ..Changes::default() };
     let error = files(&finding).expect_err("lines").to_string();
     assert!(error.contains("--with lines"), "{error}");
+    finding.mix.changes = Changes { starts: true, ..Changes::default() };
+    let error = files(&finding).expect_err("starts").to_string();
+    assert!(error.contains("--with startup"), "{error}");
     let mut finding = example();
     finding.alarm.rule = Rule::Unasked;
     let error = files(&finding).expect_err("one that is not late").to_string();

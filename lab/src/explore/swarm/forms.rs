@@ -36,7 +36,7 @@ impl Forms for Swarm {
             "switched: how often AVIC or APICv was on for a vCPU at one look and off at the next, \
              or the other way round; moved: how often a vCPU entered its guest on another CPU; \
              saved: how often all were stopped, saved and restored; raised: how often lines of the \
-             I/O APIC were.",
+             I/O APIC were; started: how often one was started again.",
         );
         if self.batches.len() > MOST_ROWS {
             text += " Only configurations that show something have a row; JSON has all.";
@@ -79,10 +79,10 @@ impl Swarm {
     }
 
     fn grid(&self) -> Grid {
-        const COLUMNS: [&str; 20] = [
+        const COLUMNS: [&str; 22] = [
             "batch", "apic", "vCPUs", "polls", "timer", "flip", "moves", "sends", "saves", "posts",
-            "raises", "windows", "pairs", "switched", "moved", "saved", "posted", "raised",
-            "CPU_s", "alarms",
+            "raises", "starts", "windows", "pairs", "switched", "moved", "saved", "posted",
+            "raised", "started", "CPU_s", "alarms",
         ];
         let mut grid = Grid::new("By configuration", &COLUMNS);
         let is_short = self.batches.len() <= MOST_ROWS;
@@ -110,6 +110,7 @@ impl Swarm {
                 yes(changes.saves),
                 yes(changes.posts),
                 yes(changes.raises),
+                yes(changes.starts),
                 Value::Count(batch.windows),
                 Value::Count(batch.pairs),
                 Value::Count(batch.changes.switches),
@@ -117,6 +118,7 @@ impl Swarm {
                 Value::Count(batch.changes.saves),
                 Value::Count(batch.changes.posts),
                 Value::Count(batch.changes.raises),
+                Value::Count(batch.changes.starts),
                 Value::Number(batch.cpu_seconds, 1),
                 Value::text(alarms.collect::<Vec<_>>().join("; ")),
             ]);

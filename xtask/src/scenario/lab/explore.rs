@@ -32,6 +32,8 @@ pub(super) fn check(lab: &Lab<'_>, checks: &mut Checks) {
     let what =
         "explore --with device: the IOMMU posts a function's interrupts, and the guest goes on";
     checks.succeed(what, posts(lab, &folder));
+    let what = "explore --with startup: processors are started again, and the guest goes on";
+    checks.succeed(what, starts(lab, &folder));
 }
 
 fn finds_the_known(lab: &Lab<'_>, folder: &Path) -> Result<()> {
@@ -118,6 +120,12 @@ fn posts(lab: &Lab<'_>, folder: &Path) -> Result<()> {
     let report = search_with(lab, folder, "device,migration", "15")?;
     let sum = |what: &str| sum(&report, what);
     ensure!(sum("posts") > 0 && sum("moves") > 0, "{}", report["strategies"]);
+    Ok(())
+}
+
+fn starts(lab: &Lab<'_>, folder: &Path) -> Result<()> {
+    let report = search_with(lab, folder, "startup,messages", "15")?;
+    ensure!(sum(&report, "starts") > 0, "{}", report["strategies"]);
     Ok(())
 }
 

@@ -93,6 +93,8 @@ pub(super) enum With {
     Device,
     /// Lines of the guest's I/O APIC raised, most of them level-triggered, as by emulated devices
     Lines,
+    /// The guest's processors started again, by INIT and startup IPIs that they send each other
+    Startup,
 }
 
 impl With {
@@ -104,7 +106,7 @@ impl With {
             Self::ApicId => Flip::ApicId,
             Self::Pit => Flip::Pit,
             Self::Migration | Self::Messages | Self::SaveRestore => return None,
-            Self::Device | Self::Lines => return None,
+            Self::Device | Self::Lines | Self::Startup => return None,
         })
     }
 }
@@ -192,7 +194,13 @@ impl Subject {
             saves: self.with.contains(&With::SaveRestore),
             posts: self.with.contains(&With::Device),
             raises: self.with.contains(&With::Lines),
+            starts: self.with.contains(&With::Startup),
         };
+        if changes.raises && changes.starts {
+            return Err(Usage::of(anyhow::anyhow!(
+                "--with lines and startup: a processor that is started again could have a line"
+            )));
+        }
         let usual = Mix { seed: self.seed, changes, ..Mix::default() };
         let apic = self.apic.clone().unwrap_or(usual.apic);
         let vcpus = self.guest_cpus.unwrap_or(usual.vcpus);
