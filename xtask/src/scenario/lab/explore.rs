@@ -124,7 +124,8 @@ fn posts(lab: &Lab<'_>, folder: &Path) -> Result<()> {
 }
 
 fn starts(lab: &Lab<'_>, folder: &Path) -> Result<()> {
-    let report = search_with(lab, folder, "startup,messages", "15")?;
+    // In the first moment of three none is.
+    let report = search_with(lab, folder, "startup,messages", "45")?;
     ensure!(sum(&report, "starts") > 0, "{}", report["strategies"]);
     Ok(())
 }
