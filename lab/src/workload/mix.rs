@@ -149,6 +149,12 @@ impl Changes {
         self == Self::default()
     }
 
+    /// Whether the host changes something, which needs a processor; what the guest does by itself
+    /// needs none.
+    pub fn are_of_host(self) -> bool {
+        !Self { starts: false, ..self }.is_none()
+    }
+
     /// The name of a step with these.
     pub(crate) fn step(self, seed: u64) -> anyhow::Result<String> {
         Ok(serde_json::to_string(&(self, seed))?)
@@ -173,7 +179,7 @@ impl Workload for Mix {
     fn attend(&self, step: &Step) -> anyhow::Result<Option<Box<dyn Attendant>>> {
         let (changes, seed): (Changes, u64) = serde_json::from_str(&step.name)
             .with_context(|| format!("{} says not what changes", step.name))?;
-        if changes.is_none() {
+        if !changes.are_of_host() {
             return Ok(None);
         }
         let (vcpus, random) = (step.configuration.vcpus, Random(seed));
@@ -246,6 +252,8 @@ mod tests {
         let (again, seed): (Changes, u64) = serde_json::from_str(&name).expect("the same");
         assert_eq!((again, seed), (changes, 7));
         assert!(Changes::default().is_none() && !changes.is_none());
+        let alone = Changes { starts: true, ..Changes::default() };
+        assert!(changes.are_of_host() && !alone.are_of_host() && !alone.is_none());
     }
 
     #[test]

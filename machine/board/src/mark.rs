@@ -81,10 +81,9 @@ impl Machine {
         perturbation.map(|one| one.into_log()).unwrap_or_default()
     }
 
-    /// What was done so far.
-    pub fn holds(&self) -> &[Hold] {
-        let perturbation = self.state.wiring.recorder.perturbation.as_ref();
-        perturbation.map_or(&[], |one| one.log())
+    /// What was done so far, where there is a perturbation.
+    pub fn holds(&self) -> Option<&[Hold]> {
+        self.state.wiring.recorder.perturbation.as_ref().map(|one| one.log())
     }
 
     /// For how long, all in all, the processor was held that was held longest, since the

@@ -117,8 +117,7 @@ impl Changing {
         .into_iter()
         .filter_map(|(act, is_wanted)| is_wanted.then_some(act))
         .collect();
-        // What the guest does by itself may be all.
-        while !acts.is_empty() && !self.stop.load(Ordering::Relaxed) {
+        while !self.stop.load(Ordering::Relaxed) {
             self.pause();
             match self.random.pick(&acts) {
                 Act::Flip => self.flip()?,

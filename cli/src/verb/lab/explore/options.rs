@@ -198,7 +198,8 @@ impl Subject {
         };
         if changes.raises && changes.starts {
             return Err(Usage::of(anyhow::anyhow!(
-                "--with lines and startup: a processor that is started again could have a line"
+                "--with lines,startup: a processor that is started again could have a line, must \
+                 be one of them"
             )));
         }
         let usual = Mix { seed: self.seed, changes, ..Mix::default() };
@@ -239,7 +240,7 @@ impl Subject {
 
     /// The host, if this can run in its guest.
     pub(super) fn host_for(&self, mix: &Mix) -> anyhow::Result<Host> {
-        if !mix.changes.is_none() && mix.vcpus >= self.host.cpus() {
+        if mix.changes.are_of_host() && mix.vcpus >= self.host.cpus() {
             return Err(Usage::of(anyhow::anyhow!(
                 "--with needs a processor that no vCPU has: --guest-cpus {} leaves none of {}",
                 mix.vcpus,

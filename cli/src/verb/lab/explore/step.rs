@@ -32,7 +32,7 @@ impl Visitor for Steps {
         let Self { prompt, symbols, end } = self;
         let mut told = 0;
         let mut news = |machine: &Machine| {
-            let new = machine.holds().get(told..).unwrap_or_default();
+            let new = machine.holds().and_then(|holds| holds.get(told..)).unwrap_or_default();
             told += new.len();
             new.iter().map(|hold| hold_line(hold, symbols)).collect()
         };

@@ -32,6 +32,8 @@ pub enum Command {
     Step(u64),
     /// Go on until something happens.
     Until(Goal),
+    /// Go on until a processor is held up.
+    Next,
     /// The last things that happened.
     Events(u64),
     /// Text for the guest's console.
@@ -65,6 +67,8 @@ pub enum Goal {
     Time(Picoseconds),
     Instructions(u64),
     Event(EventGoal),
+    /// More processors have been held up than so many.
+    Hold(usize),
 }
 
 /// The words that begin a line: the word, what follows it, what it does.
@@ -76,6 +80,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("step", "[N]", "execute one instruction of the processor, or N"),
     ("until", "EVENT [cpu=N] [VALUE] [FIELD=VALUE]...", "go on until a record of the trace"),
     ("until", "time:DURATION | instructions:N", "go on until then, counted from power-on"),
+    ("next", "", "go on until a processor is held up (lab explore replay --step)"),
     ("events", "[N]", "the last 20 records of the trace, or N"),
     ("type", "TEXT", "a line for the guest's console"),
     ("quit", "", "end the run"),
@@ -100,6 +105,7 @@ pub fn parse(line: &str, cpu: CpuIndex) -> Result<Option<Command>, String> {
         ("step" | "s", []) => Command::Step(1),
         ("step" | "s", [count]) => Command::Step(parse_count(count, MOST_STEPS)?),
         ("until", [first, conditions @ ..]) => Command::Until(parse_goal(first, conditions)?),
+        ("next" | "n", []) => Command::Next,
         ("events", []) => Command::Events(20),
         ("events", [count]) => Command::Events(parse_count(count, MOST_EVENTS)?),
         ("type", _) => Command::Type(rest.to_owned()),

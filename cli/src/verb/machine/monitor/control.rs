@@ -15,6 +15,8 @@ use trace::{EventGoal, Record};
 const KEPT: usize = 1_000;
 /// Virtual time of one stretch in which an event is looked for.
 const STRETCH: Picoseconds = Picoseconds::from_milliseconds(1);
+/// Virtual time between two looks at who is held up.
+const BETWEEN_HOLDS: Picoseconds = Picoseconds::from_nanoseconds(1_000);
 /// Instructions that are looked at one by one for the event of a stretch.
 const MOST_SINGLE: usize = 10_000;
 
@@ -109,6 +111,16 @@ impl Control {
                 next = Next::Go;
                 String::new()
             }
+            Command::Next => {
+                self.ensure_alive(machine)?;
+                let holds = machine.holds().ok_or(
+                    "no processor is held up in this run, must be one of lab explore replay --step",
+                )?;
+                self.goal = Some(Goal::Hold(holds.len()));
+                self.is_stopped = false;
+                next = Next::Go;
+                String::new()
+            }
             Command::Events(count) => {
                 let first = self.events.len().saturating_sub(count as usize);
                 let lines = self.events.range(first..).map(|record| format!("{record}\n"));
@@ -197,6 +209,10 @@ impl Control {
                 let outcome = machine.run(Limits { instructions, ..limits });
                 (outcome, (machine.instructions() >= count).then(String::new))
             }
+            Some(Goal::Hold(before)) => {
+                let outcome = run_to_hold(machine, before, limits);
+                (outcome, has_hold(machine, before).then(String::new))
+            }
             Some(Goal::Event(mut event)) => {
                 let (outcome, record) = seek(machine, &mut event, limits);
                 self.goal = Some(Goal::Event(event));
@@ -244,6 +260,20 @@ fn seek(
         outcome = machine.run(Limits { until, instructions });
     }
     (outcome, Some(found(machine).unwrap_or(first)))
+}
+
+/// Runs until more processors have been held up than so many.
+fn run_to_hold(machine: &mut Machine, before: usize, limits: Limits) -> Option<Outcome> {
+    let mut outcome = None;
+    while outcome.is_none() && !has_hold(machine, before) && machine.state.now < limits.until {
+        let until = limits.until.min(machine.state.now.saturating_add(BETWEEN_HOLDS));
+        outcome = machine.run(Limits { until, ..limits });
+    }
+    outcome
+}
+
+fn has_hold(machine: &Machine, before: usize) -> bool {
+    machine.holds().is_some_and(|holds| holds.len() > before)
 }
 
 fn records(machine: &Machine) -> &[Record] {

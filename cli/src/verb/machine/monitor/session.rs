@@ -74,7 +74,7 @@ impl Session {
         while let Some(line) = self.lines.next(self.awaits_goal) {
             let answer = line.and_then(|line| parse(&line, control.cpu)).and_then(|command| {
                 let Some(command) = command else { return Ok(None) };
-                let awaits_goal = matches!(command, Command::Until(_));
+                let awaits_goal = matches!(command, Command::Until(_) | Command::Next);
                 control.obey(machine, command).map(|reply| Some((reply, awaits_goal)))
             });
             match answer {

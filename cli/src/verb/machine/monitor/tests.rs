@@ -178,3 +178,29 @@ fn no_line_is_too_strange_to_be_answered() {
         }
     }
 }
+
+#[test]
+fn next_stops_where_a_processor_is_held_up_and_is_refused_where_none_is() {
+    use board::perturb::{Anchor, Decision, Source};
+    let (mut control, mut machine) = (control(), with_code(&PORTS));
+    let error = obey(&mut control, &mut machine, "next").expect_err("nobody is held up");
+    assert!(error.contains("lab explore replay --step"), "{error}");
+    let micros = |time: u64| arch::time::Picoseconds::from_nanoseconds(time * 1_000);
+    let held = |at: u64| {
+        let (cpu, after, count) = (arch::identity::CpuIndex(0), Anchor::Start, 0);
+        Decision { cpu, after, count, offset: micros(at), delay: micros(20) }
+    };
+    machine.perturb(Source::Plan(vec![held(100), held(300)]));
+    for (count, at) in [(1, 100), (2, 300)] {
+        assert_eq!(obey(&mut control, &mut machine, "next").expect("as above").next, Next::Go);
+        let limits = limits(&machine);
+        let (outcome, met) = control.run(&mut machine, limits);
+        assert!(outcome.is_none() && met.is_some() && control.is_stopped);
+        let holds = machine.holds().expect("a perturbation");
+        assert_eq!(holds.len(), count);
+        assert!(machine.state.now < micros(at + 50), "{:?}", machine.state.now);
+    }
+    assert_eq!(obey(&mut control, &mut machine, "next").expect("as above").next, Next::Go);
+    let limits = limits(&machine);
+    assert_eq!(control.run(&mut machine, limits), (None, None), "no more are");
+}
